@@ -1,0 +1,172 @@
+"""One event: the FES event model (seed 001, 5.2) with an identity.
+
+    subject   "Speed"
+    params    ordered, named: license_no "00D12345", rate 57.2      by name and by index
+    attrs     context: Priority 3, Time 1700000000000               unknown ones travel untouched
+    identity  (producer "car-7", seq 12)                            or none yet: see `stamp`
+
+Values are str, int (64-bit signed), float, bool, bytes or Event. An event does not change after it was made:
+`replace` and `stamp` give a new one. Events are equal when they would be the same bytes on the wire, so 1, 1.0
+and True are three different values, and NaN equals itself.
+"""
+
+from . import limits
+from ._compat import Ordered, pairs, utf8_len
+from .errors import LimitError, LocalProtocolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any, TypeAlias
+
+    Value: TypeAlias = "str | int | float | bool | bytes | Event"
+    Items: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
+
+__all__ = ["Event"]
+
+
+class Event:
+    __slots__ = ("_nesting", "_wire", "attrs", "params", "producer", "seq", "subject")
+
+    subject: str
+    params: "dict[str, Value]"
+    attrs: "dict[str, Any]"
+    producer: "str | None"
+    seq: "int | None"
+
+    def __init__(
+        self,
+        subject: str,
+        params: "Items" = (),
+        attrs: "Items" = (),
+        producer: "str | None" = None,
+        seq: "int | None" = None,
+    ) -> None:
+        _check_name("subject", subject, limits.MAX_SUBJECT_BYTES)
+        self.subject = subject
+        self._nesting = 1
+        self._wire: bytes | None = None
+        self.params = self._items("parameter", params, limits.MAX_PARAMS)
+        self.attrs = self._items("attribute", attrs, limits.MAX_ATTRS)
+        if self.attrs:
+            from . import attributes
+
+            attributes.check(self.attrs)
+        if self._nesting > limits.MAX_NESTING:
+            raise LimitError(f"nesting of event {subject!r}", self._nesting, limits.MAX_NESTING)
+        _check_identity(producer, seq)
+        self.producer = producer
+        self.seq = seq
+
+    def _items(self, what: str, items: "Items", most: int) -> "dict[str, Any]":
+        found: dict[str, Any] = Ordered()
+        for name, value in pairs(items):
+            _check_name(what, name, limits.MAX_NAME_BYTES)
+            if name in found:
+                raise LocalProtocolError(f"{what} {name!r} is given twice")
+            if len(found) == most:
+                raise LimitError(f"number of {what}s of event {self.subject!r}", most + 1, most)
+            kind = type(value)
+            if kind is int:
+                if not limits.INT_MIN <= value <= limits.INT_MAX:
+                    raise LimitError(f"{what} {name!r}", value, "-2^63 .. 2^63-1")
+            elif kind is str:
+                if utf8_len(value) < 0:
+                    raise LocalProtocolError(f"{what} {name!r} is {value!r}, which has no UTF-8 form")
+            elif kind is Event:
+                if value._nesting >= self._nesting:
+                    self._nesting = value._nesting + 1
+            elif kind is not float and kind is not bool and kind is not bytes:
+                if what != "attribute" or name != "Proximity":
+                    raise LocalProtocolError(
+                        f"{what} {name!r} is a {kind.__name__}, want str, int, float, bool, bytes or Event"
+                    )
+            found[name] = value
+        return found
+
+    def __getitem__(self, key: "str | int") -> "Value":
+        """A parameter's value by name, or by index as the FES allows."""
+        if type(key) is int:
+            return list(self.params.values())[key]
+        return self.params[key]  # type: ignore[index]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.params
+
+    def __len__(self) -> int:
+        return len(self.params)
+
+    def get(self, name: str, default: "Any" = None) -> "Any":
+        return self.params.get(name, default)
+
+    def name_at(self, index: int) -> str:
+        return list(self.params)[index]
+
+    @property
+    def identity(self) -> "tuple[str, int] | None":
+        if self.producer is None or self.seq is None:
+            return None
+        return (self.producer, self.seq)
+
+    def stamp(self, producer: str, seq: int) -> "Event":
+        """The same event with its identity, given once by who publishes it."""
+        if self.producer is not None:
+            raise LocalProtocolError(f"event {self.subject!r} is already stamped {self.producer!r}, {self.seq}")
+        return self.replace(producer=producer, seq=seq)
+
+    def replace(self, **changes: "Any") -> "Event":
+        for name in ("subject", "params", "attrs", "producer", "seq"):
+            if name not in changes:
+                changes[name] = getattr(self, name)
+        return Event(**changes)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Event)
+            and self.subject == other.subject
+            and self.producer == other.producer
+            and self.seq == other.seq
+            and len(self.params) == len(other.params)
+            and len(self.attrs) == len(other.attrs)
+            and all(
+                a[0] == b[0] and _same(a[1], b[1]) for a, b in zip(self.params.items(), other.params.items())
+            )
+            and all(name in other.attrs and _same(value, other.attrs[name]) for name, value in self.attrs.items())
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.subject, self.producer, self.seq, len(self.params)))
+
+    def __repr__(self) -> str:
+        text = f"Event({self.subject!r}, {list(self.params.items())!r}"
+        if self.attrs:
+            text += f", attrs={dict(self.attrs)!r}"
+        if self.producer is not None:
+            text += f", producer={self.producer!r}, seq={self.seq}"
+        return text + ")"
+
+
+def _same(a: "Any", b: "Any") -> bool:
+    return type(a) is type(b) and bool(a == b or (a != a and b != b))
+
+
+def _check_name(what: str, name: object, most: int) -> None:
+    if type(name) is not str or not name:
+        raise LocalProtocolError(f"{what} name is {name!r}, want a non-empty str")
+    size = utf8_len(name)
+    if size < 0:
+        raise LocalProtocolError(f"{what} name {name!r} has no UTF-8 form")
+    if size > most:
+        raise LimitError(f"length of {what} name {name[:20]!r}...", size, f"{most} bytes")
+
+
+def _check_identity(producer: object, seq: object) -> None:
+    if producer is None and seq is None:
+        return
+    if producer is None or seq is None:
+        raise LocalProtocolError(f"an identity is both producer and seq, got {producer!r} and {seq!r}")
+    _check_name("producer", producer, limits.MAX_PRODUCER_BYTES)
+    if type(seq) is not int:
+        raise LocalProtocolError(f"seq is {seq!r}, want an int")
+    if not 0 <= seq <= limits.INT_MAX:
+        raise LimitError("seq", seq, "0 .. 2^63-1")

@@ -1,0 +1,53 @@
+"""within(lat, lon, metres): its text and its test. Loaded by the filters that use it, with the geometry.
+
+Positions are whole 1e-7 degrees, as in events, or degrees with a decimal point. 53, -6 without one would be a point off
+Africa, so that is asked about.
+"""
+
+from ..errors import LimitError
+from ..proximity import Proximity, distance, parse_degrees
+from ._ast import Node, Within
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..event import Event
+    from ._match import Test
+    from ._parser import Parser
+
+
+def within(parser: "Parser") -> Node:
+    parser.next()
+    parser.next()
+    column = parser.column
+    lat = parser.digits()
+    parser.want(",")
+    lon = parser.digits()
+    parser.want(",")
+    metres = parser.digits()
+    parser.want(")")
+    degrees = "." in lat or "." in lon
+    try:
+        if degrees:
+            place = (parse_degrees(lat), parse_degrees(lon))
+        else:
+            place = (int(lat), int(lon))
+        area = Proximity.circle(place[0], place[1], int(metres))
+    except ValueError:
+        parser.error(f"{lat}, {lon}, {metres} are not a position and whole metres", column)
+    except LimitError as error:
+        parser.error(str(error), column)
+    if not degrees and place != (0, 0) and abs(place[0]) <= 90 and abs(place[1]) <= 180:
+        parser.error(f"positions are whole 1e-7 degrees; for degrees write {lat}.0, {lon}.0", column)
+    return Within(area.lat, area.lon, area.dimx)
+
+
+def compile_within(node: Within) -> "Test":
+    lat, lon, metres = node.lat, node.lon, node.metres
+
+    def test(event: "Event") -> "bool | None":
+        here, there = event.params.get("lat"), event.params.get("lon")
+        if type(here) is not int or type(there) is not int:
+            return None
+        return distance(lat, lon, here, there) <= metres
+
+    return test
