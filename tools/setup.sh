@@ -1,0 +1,69 @@
+#!/bin/bash
+# What the Makefile needs of the machine: Python 3.11 or later with venv, and Java 17 or later for the Spark tests.
+# As root on Debian what is missing is installed; else it is named with the command that installs it. The last line
+# on stdout, and the only one, is the Python to use; everything said to people goes to stderr.
+set -euo pipefail
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+good_python() { # ensurepip is what Debian cuts out of Python; without it a venv has no pip
+    command -v "$1" >/dev/null && "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+}
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-} python3 /usr/bin/python3 python3.14 python3.13 python3.12 python3.11; do
+        if good_python "$candidate"; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+java_major() { # 17 of: openjdk version "17.0.15" 2025-04-15; 0 without Java
+    local java=${JAVA_HOME:+$JAVA_HOME/bin/}java version
+    version=$("$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1) || true
+    echo "${version:-0}"
+}
+
+can_install() { [ "$(id -u)" = 0 ] && [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
+
+install() {
+    say "installing $*"
+    # Without lists, or with lists that name packages long replaced, the first attempt fails: then they are fetched.
+    export DEBIAN_FRONTEND=noninteractive
+    local apt=(apt-get -o DPkg::Lock::Timeout=300)
+    local command=("${apt[@]}" install -y --no-install-recommends "$@")
+    if ! "${command[@]}" >/dev/null 2>&1; then
+        "${apt[@]}" update >&2 || true
+        "${command[@]}" >&2
+    fi
+}
+
+debian_packages=(python3 python3-venv)
+if ! python=$(find_python); then
+    if can_install; then
+        install "${debian_packages[@]}" || true
+    fi
+    if ! python=$(find_python); then
+        say "Python 3.11 or later with venv is missing. Install it (Debian, as root):"
+        say "    apt-get install -y --no-install-recommends ${debian_packages[*]}"
+        say "or name another: make PYTHON=/path/to/python3 ..."
+        exit 1
+    fi
+fi
+
+if [ "$(java_major)" -lt 17 ]; then
+    if can_install; then
+        install default-jre-headless || true
+    fi
+    if [ "$(java_major)" -lt 17 ]; then
+        say "************************************************************************************************"
+        say "Java 17 or later is missing: the tests that need Spark will be skipped. Install it (Debian, as root):"
+        say "    apt-get install -y --no-install-recommends default-jre-headless"
+        say "************************************************************************************************"
+    fi
+fi
+
+echo "$python"

@@ -1,0 +1,66 @@
+"""The `vicinal` command: what it has, and how it ends.
+
+    0  done, yes        1  no, or not in order        2  bad input        130  Ctrl-C        141  the reader went away
+
+Each module of `commands` is one command or group, as `command`; it is imported when it is called or listed, so it
+imports what is large inside its functions.
+"""
+
+import io
+import os
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import cast
+
+import click
+
+from vicinal import __version__
+from vicinal.errors import VicinalError
+
+from . import commands
+
+__all__ = ["cli", "main"]
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(module.name for module in iter_modules(commands.__path__))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        return cast(click.Command, import_module(f"{commands.__name__}.{cmd_name}").command)
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="vicinal", message="%(prog)s %(version)s")
+def cli() -> None:
+    """One event service from the wire in the car to the query in the data centre."""
+
+
+def main() -> None:
+    sys.exit(_run())
+
+
+def _run() -> int:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name the terminal's encoding lacks, or bytes of the command line that were no text: show them escaped.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        # Not standalone: click would print "Aborted!" on Ctrl-C and call a closed pipe an error.
+        code = cli(standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except VicinalError as error:
+        click.echo(f"Error: {error}", err=True)
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more as it ends, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
