@@ -178,7 +178,10 @@ def distance(lat1: int, lon1: int, lat2: int, lon2: int) -> float:
 
 
 def bounding_box(lat: int, lon: int, metres: int) -> "tuple[int, int, int, int] | None":
-    """south, west, north, east around a circle, never too small; None where it holds a pole or the date line."""
+    """south, west, north, east around a circle, never too small; None where it is very large, or holds a pole or
+    the date line."""
+    if metres > 1000000:
+        return None
     # 110,574 m is the shortest degree of latitude; two metres and one part in a thousand for rounding.
     reach = _float(metres + 2) * 1.001
     dlat = int(reach / 110574.0 * 1e7) + 1
