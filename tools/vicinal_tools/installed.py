@@ -68,5 +68,6 @@ def checkout() -> Path | None:
 def install_command(extra: str) -> str:
     """What to type, for this Python and this kind of installation."""
     tree = checkout()
-    what = ["-e", f"{tree}[{extra}]"] if tree else [f"{NAME}[{extra}]"]
+    suffix = "" if extra == BASE else f"[{extra}]"
+    what = ["-e", f"{tree}{suffix}"] if tree else [NAME + suffix]
     return shlex.join([sys.executable, "-m", "pip", "install", *what])

@@ -47,7 +47,7 @@ def _report() -> dict[str, Any]:
         "vicinal": __version__,
         "python": {"version": platform.python_version(), "executable": sys.executable},
         "checkout": None if tree is None else str(tree),
-        "base": _group(base, "pip install --force-reinstall vicinal"),
+        "base": _group(base, installed.install_command(installed.BASE)),
         "extras": {name: _group(packages, installed.install_command(name)) for name, packages in groups.items()},
         "machine": [finding._asdict() for finding in machine.findings(tree)],
     }
