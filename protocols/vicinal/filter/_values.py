@@ -107,9 +107,9 @@ def exists(kind: str, literals: "list[Any]") -> "tuple[bool, Any]":
     if kind in ("null", "other"):
         return True, None
     literals = _without_in(literals, kind)
-    candidates = _candidates(kind, literals)
-    if candidates is not None:
-        for value in candidates:
+    few = candidates(kind, literals)
+    if few is not None:
+        for value in few:
             if all([holds(literal, value) for literal in literals]):
                 return True, value
         return False, None
@@ -144,7 +144,7 @@ def _without_in(literals: "list[Any]", kind: str) -> "list[Any]":
     return found
 
 
-def _candidates(kind: str, literals: "list[Any]") -> "list[Any] | None":
+def candidates(kind: str, literals: "list[Any]") -> "list[Any] | None":
     """The values that come into question, if they are finitely many."""
     if kind == "b":
         return [True, False]

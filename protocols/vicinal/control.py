@@ -1,0 +1,155 @@
+"""Control events: what gateways and clients ask of each other (seed 001, 5.2.8 and 5.3.1), and the answer.
+
+A control event is an event with the subject FES_ControlEvent:
+
+    Type      1 Announcement  2 Subscription  3 Publication  4 Unsubscription  5 Unannouncement  6 Answer
+    DistList  the event services it is for
+    Source    the event service it comes from
+    Filter    of 2 and 4       Event     of 1, 3 and 5
+
+The dissertation's requests are never answered. Ours are: an Answer names the request by the identity of its control event,
+says whether it was accepted, and if not, why.
+"""
+
+from .distlist import DistList
+from .errors import LocalProtocolError, RemoteProtocolError
+from .event import Event
+from .filter import Filter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = [
+    "SUBJECT",
+    "Announcement",
+    "Answer",
+    "Publication",
+    "Subscription",
+    "Unannouncement",
+    "Unsubscription",
+    "from_event",
+]
+
+SUBJECT = "FES_ControlEvent"
+
+
+class Message:
+    """`to` is a distribution list, `source` an event service."""
+
+    type = 0
+
+    def __init__(self, to: "DistList | str", source: str) -> None:
+        self.to = to if isinstance(to, DistList) else DistList(to)
+        self.source = source
+
+    def to_event(self) -> Event:
+        """The control event, still to be stamped by who publishes it."""
+        head = [("Type", self.type), ("DistList", self.to.text), ("Source", self.source)]
+        return Event(SUBJECT, head + self.body())
+
+    def body(self) -> "list[tuple[str, Any]]":
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and self.to_event() == other.to_event()
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.to, self.source))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(to={self.to.text!r}, source={self.source!r}, {dict(self.body())!r})"
+
+
+class _WithEvent(Message):
+    def __init__(self, to: "DistList | str", source: str, event: Event) -> None:
+        super().__init__(to, source)
+        self.event = event
+
+    def body(self) -> "list[tuple[str, Any]]":
+        return [("Event", self.event)]
+
+
+class _WithFilter(Message):
+    def __init__(self, to: "DistList | str", source: str, filter: "Filter | str") -> None:
+        super().__init__(to, source)
+        self.filter = filter if isinstance(filter, Filter) else Filter(filter)
+
+    def body(self) -> "list[tuple[str, Any]]":
+        return [("Filter", str(self.filter))]
+
+
+class Announcement(_WithEvent):
+    """Events of this type may follow. The event stands for its type."""
+
+    type = 1
+
+
+class Subscription(_WithFilter):
+    type = 2
+
+
+class Publication(_WithEvent):
+    type = 3
+
+
+class Unsubscription(_WithFilter):
+    type = 4
+
+
+class Unannouncement(_WithEvent):
+    type = 5
+
+
+class Answer(Message):
+    """To the request whose control event has the identity `request`. Without a `reason` it was accepted."""
+
+    type = 6
+
+    def __init__(self, to: "DistList | str", source: str, request: "tuple[str, int]", reason: str = "") -> None:
+        super().__init__(to, source)
+        self.request = request
+        self.reason = reason
+
+    @property
+    def accepted(self) -> bool:
+        return not self.reason
+
+    def body(self) -> "list[tuple[str, Any]]":
+        producer, seq = self.request
+        found: list[tuple[str, Any]] = [("RequestProducer", producer), ("RequestSeq", seq), ("Accepted", self.accepted)]
+        return found if self.accepted else found + [("Reason", self.reason)]
+
+
+def from_event(event: Event) -> Message:
+    """The request or answer that a control event holds. What is wrong with it is the sender's fault."""
+    if event.subject != SUBJECT:
+        raise RemoteProtocolError(f"subject is {event.subject!r}, want {SUBJECT!r}")
+    kind = _take(event, "Type", int)
+    to, source = _take(event, "DistList", str), _take(event, "Source", str)
+    try:
+        for request in (Announcement, Publication, Unannouncement):
+            if kind == request.type:
+                return request(to, source, _take(event, "Event", Event))
+        for question in (Subscription, Unsubscription):
+            if kind == question.type:
+                return question(to, source, _take(event, "Filter", str))
+        if kind == Answer.type:
+            return _answer(event, to, source)
+    except LocalProtocolError as error:
+        raise RemoteProtocolError(f"control event of type {kind}: {error}")
+    raise RemoteProtocolError(f"control event of unknown type {kind}")
+
+
+def _answer(event: Event, to: str, source: str) -> Answer:
+    request = (_take(event, "RequestProducer", str), _take(event, "RequestSeq", int))
+    if _take(event, "Accepted", bool):
+        return Answer(to, source, request)
+    return Answer(to, source, request, _take(event, "Reason", str) or "no reason given")
+
+
+def _take(event: Event, name: str, kind: "Any") -> "Any":
+    value = event.get(name)
+    if type(value) is not kind:
+        raise RemoteProtocolError(f"control event: {name} is {value!r}, want {kind.__name__}")
+    return value

@@ -1,0 +1,107 @@
+"""Spark SQL conditions, for DataFrame.filter and for push-down.
+
+The subject is the column `subject`, a parameter the column of its name, an attribute `$Priority` the column `$Priority`.
+Columns have types. Give them as `schema` (name -> Spark type, attributes as "$Priority") and comparisons of unlike types are
+FALSE as they never match; without it each column is taken to be of the type the filter compares it with. NaN, which here
+compares with nothing, is in Spark the largest number: it is asked about where the schema names a float.
+"""
+
+from .._ast import ATTRIBUTE, SUBJECT, Compare, In, IsNull, Like, Name, Node, Not
+from .._like import segments
+from .._match import kind_of
+from . import Translation
+from ._dialect import EXACT_DOUBLE, Dialect
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_INTEGERS = ("tinyint", "smallint", "int", "integer", "bigint", "long", "byte", "short")
+_FLOATS = ("float", "double", "real")
+_KINDS = {"string": "s", "boolean": "b", "binary": "x"}
+
+
+def to_spark(node: Node, schema: "Mapping[str, str] | None" = None) -> Translation:
+    return _Spark(schema).translate(node)
+
+
+class _Spark(Dialect):
+    title = "Spark SQL"
+
+    def __init__(self, schema: "Mapping[str, str] | None") -> None:
+        super().__init__()
+        self.schema = schema
+
+    def name(self, name: Name) -> "str | None":
+        if name.kind != SUBJECT and name.ident == "subject":
+            return None
+        return "`" + _column(name).replace("`", "``") + "`"
+
+    def literal(self, literal: "Any") -> "str | None":
+        inner = literal.term if type(literal) is Not else literal
+        if self.schema is not None and hasattr(inner, "name") and inner.name.kind != SUBJECT:
+            kind = self.schema.get(_column(inner.name))
+            if kind is None:
+                return self.true if type(literal) is IsNull else self.false
+            if type(inner) is not IsNull and not (type(inner) is Compare and type(inner.value) is Name):
+                return self._typed(literal, inner, kind)
+        return super().literal(literal)
+
+    def _typed(self, literal: "Any", inner: "Any", column: str) -> "str | None":
+        kind = "n" if column in _INTEGERS + _FLOATS else _KINDS.get(column)
+        if type(inner) is Like:
+            return super().literal(literal) if kind == "s" else self.false
+        if type(inner) is Compare:
+            return super().literal(literal) if kind_of(inner.value) == kind else self.false
+        same = tuple([value for value in inner.values if kind_of(value) == kind])
+        if not same or (inner is not literal and len(same) < len(inner.values)):
+            return self.false
+        part = In(inner.name, same)
+        return super().literal(part if inner is literal else Not(part))
+
+    def compare(self, node: Compare, name: str) -> "str | None":
+        column = self.schema.get(_column(node.name)) if self.schema is not None else None
+        if column in _INTEGERS and type(node.value) is int and abs(node.value) >= EXACT_DOUBLE:
+            return f"{name} {self.operators[node.op]} {node.value}" if node.value > -(1 << 63) else self._lowest(node, name)
+        text = super().compare(node, name)
+        if column in _FLOATS and text is not None and node.op in ("<>", ">", ">="):
+            return f"({text} AND NOT isnan({name}))"
+        return text
+
+    def _lowest(self, node: Compare, name: str) -> str:
+        # -2^63 cannot be written as a literal: its digits alone are past the largest BIGINT.
+        return f"{name} {self.operators[node.op]} (-9223372036854775807 - 1)"
+
+    def orders(self, value: str) -> bool:
+        return True  # by bytes of UTF-8, which is by code point
+
+    def value(self, value: "Any") -> "str | None":
+        kind = type(value)
+        if kind is str:
+            return quoted(value)
+        if kind is bytes:
+            return "X'" + "".join([f"{byte:02X}" for byte in value]) + "'"
+        if kind is bool:
+            return "TRUE" if value else "FALSE"
+        # A decimal point alone would make it a DECIMAL.
+        return repr(value) + ("D" if kind is float else "")
+
+    def like(self, node: Like, name: str, negated: bool) -> "str | None":
+        parts = ["".join([_like_char(char) for char in part]) for part in segments(node.pattern, node.escape)]
+        return f"{name}{' NOT' if negated else ''} LIKE {quoted('%'.join(parts))}"
+
+
+def _column(name: Name) -> str:
+    return "$" + name.ident if name.kind == ATTRIBUTE else name.ident
+
+
+def _like_char(char: "str | None") -> str:
+    if char is None:
+        return "_"
+    return "\\" + char if char in "\\%_" else char
+
+
+def quoted(text: str) -> str:
+    """A string literal. ${ would be taken for a variable."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\u0024{") + "'"
