@@ -70,7 +70,7 @@ def imports_of(file: Path, package_root: Path) -> list[Import]:
             base = [*above, *(node.module.split(".") if node.module else [])]
             for alias in node.names:
                 add(node, ".".join([*base, alias.name]), for_types, on_cpython)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "__import__":
+        elif isinstance(node, ast.Call) and _is(node.func, "__import__") and not _below_itself(node):
             add(node, "__import__", for_types, on_cpython)
         if isinstance(node, ast.If):
             for child in node.body:
@@ -87,6 +87,13 @@ def imports_of(file: Path, package_root: Path) -> list[Import]:
 
 def _is(test: ast.expr, name: str) -> bool:
     return isinstance(test, ast.Name) and test.id == name
+
+
+def _below_itself(call: ast.Call) -> bool:
+    """__import__(f"{__name__}.x"): a package that loads its own modules when asked."""
+    name = call.args[0] if call.args else None
+    first = name.values[0] if isinstance(name, ast.JoinedStr) else None
+    return isinstance(first, ast.FormattedValue) and _is(first.value, "__name__")
 
 
 def _is_not_micropython(test: ast.expr) -> bool:
@@ -173,6 +180,7 @@ GOOD = {
         "import struct\n"
         "from collections import OrderedDict\n"
         "from . import _compat\n"
+        "__import__(f'{__name__}.x')\n"
         "from ._compat import MICROPYTHON\n"
         "TYPE_CHECKING = False\n"
         "if TYPE_CHECKING:\n    from typing import Any\n"
@@ -236,6 +244,7 @@ def test_an_arrow_the_wrong_way_is_found(tmp_path: Path, file: str, text: str) -
         "if not MICROPYTHON:\n    pass\nelse:\n    from ._cbor2 import dumps",
         "from .. import vicinal_hw",
         "__import__('os')",
+        "__import__(f'{name}.x')",
     ],
 )
 def test_what_a_device_cannot_import_is_found(tmp_path: Path, text: str) -> None:
