@@ -248,6 +248,25 @@ def test_ctrl_c_ends_it_quietly() -> None:
         assert process.wait(60) == 130
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full: /dev/full")
+@pytest.mark.parametrize("arguments", [["--version"], ["filter", "covers", "a", "b"], ["filter", "match", "TRUE"]])
+def test_a_full_disk_is_said_and_not_dumped(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *arguments], input=SPEED, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"Error: ")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_closed_streams_are_no_failure() -> None:
+    for streams in (">&-", "<&-", "<&- >&-"):
+        shell = ["sh", "-c", f'exec "$@" {streams}', "sh", *COMMAND, "filter", "match", "TRUE"]
+        done = subprocess.run(shell, input=SPEED, stderr=subprocess.PIPE, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
 # vicinal filter covers
 
 

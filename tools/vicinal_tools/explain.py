@@ -67,7 +67,8 @@ class Explanation:
             line()
             verdict = ("exact", "bold green") if found.exact else ("wider", "bold yellow")
             line(Text.assemble(f"{_LANGUAGES[name]}: ", verdict))
-            line(f"  {found.text}")
+            for row in found.text.splitlines():
+                line(f"  {row}")
             for reason in found.reasons:
                 line(Text(f"  - {reason}", style="dim"))
 

@@ -44,23 +44,48 @@ def main() -> None:
 
 
 def _run() -> int:
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A name the terminal's encoding lacks, or bytes of the command line that were no text: show them escaped.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     try:
-        # Not standalone: click would print "Aborted!" on Ctrl-C and call a closed pipe an error.
-        code = cli(standalone_mode=False)
+        code = _invoke()
+        # Here, where a closed pipe can still be told from a failure, and not as the interpreter ends.
         sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        return code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        _drop_output()
+        return 141
+    except OSError as error:
+        _drop_output()
+        click.echo(f"Error: {error}", err=True)
+        return 2
+
+
+def _invoke() -> int:
+    try:
+        # Not cli.main(): it says something on Ctrl-C, and calls a closed pipe a failure.
+        with cli.make_context("vicinal", sys.argv[1:]) as ctx:
+            cli.invoke(ctx)
+        return 0
+    except click.exceptions.Exit as end:
+        return end.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except VicinalError as error:
         click.echo(f"Error: {error}", err=True)
         return 2
-    except (click.Abort, KeyboardInterrupt):
-        return 130
-    except BrokenPipeError:
-        # The interpreter flushes stdout once more as it ends, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+
+
+def _prepare_streams() -> None:
+    # Python has None for a stream its parent closed (vicinal >&-): then nothing comes, and nobody listens.
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: PTH123, SIM115 - a stream for as long as we run
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name the terminal's encoding lacks, or bytes of the command line that were no text: show them escaped.
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """What is still buffered goes nowhere: the interpreter flushes once more as it ends, and would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
