@@ -5,7 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 from click.testing import CliRunner, Result
@@ -37,6 +41,23 @@ def run(*arguments: str, stdin: bytes = b"", **more: str) -> "subprocess.Complet
     return subprocess.run(
         [*COMMAND, *arguments], input=stdin, capture_output=True, timeout=60, check=False, env=os.environ | more
     )
+
+
+@contextmanager
+def running(*arguments: str) -> "Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes], IO[bytes]]]":
+    """The process and its pipes; killed if it hangs, so that a test that waits for it fails."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*COMMAND, *arguments], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        timer = threading.Timer(30, process.kill)
+        timer.start()
+        try:
+            yield process, process.stdin, process.stdout, process.stderr
+        finally:
+            timer.cancel()
+            process.kill()
 
 
 # vicinal
@@ -207,45 +228,33 @@ def test_match_refuses_what_is_no_file(tmp_path: Path) -> None:
 
 def test_match_streams() -> None:
     """A line comes out while the input is still open."""
-    with subprocess.Popen(
-        [*COMMAND, "filter", "match", "TRUE"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    with running("filter", "match", "TRUE") as (process, stdin, stdout, _):
         for line in (SPEED + b"\n", SLOW + b"\n"):
-            process.stdin.write(line)
-            process.stdin.flush()
-            assert process.stdout.readline() == line
-        process.stdin.close()
-        assert process.wait(60) == 0
+            stdin.write(line)
+            stdin.flush()
+            assert stdout.readline() == line
+        stdin.close()
+        assert process.wait() == 0
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
     file = tmp_path / "many"
     file.write_bytes((SPEED + b"\n") * 20000)
-    command = [*COMMAND, "filter", "match", "TRUE", str(file)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == SPEED + b"\n"
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait(60) == 141
+    with running("filter", "match", "TRUE", str(file)) as (process, _, stdout, stderr):
+        assert stdout.readline() == SPEED + b"\n"
+        stdout.close()
+        assert stderr.read() == b""
+        assert process.wait() == 141
 
 
 def test_ctrl_c_ends_it_quietly() -> None:
-    command = [*COMMAND, "filter", "match", "TRUE"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdin.write(SPEED + b"\n")
-        process.stdin.flush()
-        process.stdout.readline()  # it is past its imports, and waits
+    with running("filter", "match", "TRUE") as (process, stdin, stdout, stderr):
+        stdin.write(SPEED + b"\n")
+        stdin.flush()
+        stdout.readline()  # it is past its imports, and waits
         process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == b""
-        assert process.wait(60) == 130
+        assert stderr.read() == b""
+        assert process.wait() == 130
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full: /dev/full")
