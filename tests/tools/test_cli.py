@@ -47,7 +47,9 @@ def run(*arguments: str, stdin: bytes = b"", **more: str) -> "subprocess.Complet
 def running(*arguments: str) -> "Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes], IO[bytes]]]":
     """The process and its pipes; killed if it hangs, so that a test that waits for it fails."""
     pipe = subprocess.PIPE
-    with subprocess.Popen([*COMMAND, *arguments], stdin=pipe, stdout=pipe, stderr=pipe) as process:
+    # With PYTHONUNBUFFERED everything streams by itself, and nothing is shown.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen([*COMMAND, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, env=environment) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
