@@ -1,0 +1,141 @@
+"""The language on both interpreters: the same vectors with the same results, and what a device has room for.
+
+MicroPython is the 32-bit one, as on an ESP32, with the tree as it would be staged onto one.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vicinal_tools.stage import compile_file, device_files
+
+ROOT = Path(__file__).parent.parent
+SUITE = ROOT / "tests" / "vectors" / "suite.py"
+VECTORS = ROOT / "protocols" / "vectors"
+
+Run = Callable[..., str]
+
+
+def on_cpython(folder: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, str(SUITE), str(folder)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "protocols"), "PYTHONUTF8": "1"},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=300,
+    )
+
+
+def test_vectors_on_cpython() -> None:
+    done = on_cpython(VECTORS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith(" passed, 0 failed\n")
+
+
+def test_no_vector_file_is_forgotten() -> None:
+    suite = SUITE.read_text(encoding="utf-8")
+    assert [file.name for file in VECTORS.iterdir() if f'"{file.name}"' not in suite] == []
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("events.json", "856161f6f68080", "856162f6f68080"),
+        ("bad_events.json", "9f6161f6f68080ff", "856161f6f68080"),
+        ("bad_events.json", '"indefinite length"', '"indefinite depth"'),
+        ("rfc8949_appendix_a.json", '"tag"', '"inside"'),
+        ("rfc8949_appendix_f.hex", "41\n", "4100\n"),
+        ("streams.json", '"offset": 8', '"offset": 9'),
+        ("filters.json", '"result": null', '"result": false'),
+        ("bad_filters.json", '"column": 7', '"column": 6'),
+        ("covers.json", '"covers": true', '"covers": false'),
+        ("simplified.json", "x IN (1, 2)", "x IN (2, 1)"),
+        ("translations.json", '"exact": true', '"exact": false'),
+        ("distlists.json", '"ES10"]', '"ES11"]'),
+        ("proximity.json", '"inside": true', '"inside": false'),
+        ("proximity.json", '"tolerance_mm": 500', '"tolerance_mm": -500'),
+        ("controls.json", '"Type", 1]', '"Type", 5]'),
+        ("json_forms.json", "57.5", "57.25"),
+    ],
+)
+def test_the_suite_can_fail(tmp_path: Path, file: str, old: str, new: str) -> None:
+    for source in VECTORS.iterdir():
+        text = source.read_text(encoding="utf-8")
+        if source.name == file:
+            assert old in text
+            text = text.replace(old, new, 1)
+        (tmp_path / source.name).write_text(text, encoding="utf-8")
+    done = on_cpython(tmp_path)
+    assert done.returncode == 1
+    assert f"\n{file} " in "\n" + done.stdout
+    assert done.stdout.endswith(" 1 failed\n")
+
+
+@pytest.mark.micropython
+def test_vectors_on_micropython_give_what_they_give_on_cpython(micropython: Run) -> None:
+    said = micropython(SUITE, VECTORS)
+    assert said.splitlines()[-1] == on_cpython(VECTORS).stdout.splitlines()[-1]
+    assert said.endswith(" passed, 0 failed\n")
+
+
+@pytest.mark.micropython
+def test_every_device_module_loads_alone(micropython: Run, tmp_path: Path) -> None:
+    """Each in a new interpreter: a module that leans on another's import fails here."""
+    for file in device_files():
+        parts = file.relative_to(ROOT / "protocols").with_suffix("").parts
+        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        assert micropython("-c", f"import sys, {module}; print(sys.modules[{module!r}].__name__)") == module + "\n"
+
+
+# As on a device: the main program is compiled too, so that the compiler's own leavings are not counted.
+ROOM = """
+import gc, vicinal, vicinal.event, vicinal.wire, vicinal.filter, vicinal.distlist
+gc.collect()
+print(gc.mem_free())
+"""
+
+ONE_EVENT = """
+import gc
+from vicinal.event import Event
+from vicinal.filter import Filter
+from vicinal.wire import encode
+
+condition = Filter("subject = 'Speed' AND rate > 30")
+
+def work(plate, rate):
+    event = Event("Speed", (("license_no", plate), ("rate", rate)))
+    data = encode(event)
+    return condition.matches(event) and len(data)
+
+assert work("00D12345", 57.2) == 39
+gc.collect()
+gc.disable()
+before = gc.mem_alloc()
+work("00D12345", 57.2)
+print(gc.mem_alloc() - before)
+"""
+
+
+def device_program(staged: Path, name: str, text: str) -> str:
+    source = staged / f"{name}.py"
+    source.write_text(text)
+    compile_file(source, staged / f"{name}.mpy", source.name)
+    source.unlink()
+    return name
+
+
+@pytest.mark.micropython
+def test_the_language_leaves_a_device_60_of_96_kib(micropython: Run, staged: Path) -> None:
+    program = device_program(staged, "room", ROOM)
+    assert int(micropython("-m", program, heap="96k")) >= 61440
+
+
+@pytest.mark.micropython
+def test_one_speed_event_takes_less_than_1_kib(micropython: Run, staged: Path) -> None:
+    program = device_program(staged, "one_event", ONE_EVENT)
+    assert 0 < int(micropython("-m", program, heap="96k")) < 1024

@@ -1,0 +1,322 @@
+"""Every golden vector through the language, under whatever interpreter runs this.
+
+    python suite.py FOLDER          FOLDER is protocols/vectors; `vicinal` is on the path
+
+One line for each failure, a last line `vectors: N passed, M failed`, exit code 1 if any failed. Written for MicroPython:
+no pytest, one file in memory at a time. What a vector's fields mean is said at the function that runs it.
+"""
+
+import binascii
+import gc
+import json
+import struct
+import sys
+
+from vicinal import _cbor, control, json_form, wire
+from vicinal.distlist import DistList
+from vicinal.errors import FilterSyntaxError, LocalProtocolError, RemoteProtocolError
+from vicinal.event import Event
+from vicinal.filter import Filter
+from vicinal.proximity import Proximity, distance
+from vicinal.stream import FrameReader, frame
+
+
+class Wrong(Exception):
+    pass
+
+
+def same(got, want, what="got"):
+    if type(got) is not type(want) or got != want:
+        raise Wrong(f"{what} {got!r}, want {want!r}")
+
+
+def refused(error, kind, call, *args):
+    """The error's message must hold `error`: a refusal for another reason proves nothing."""
+    try:
+        got = call(*args)
+    except kind as raised:
+        if error not in str(raised):
+            raise Wrong(f"refused with {str(raised)!r}, want {error!r}")
+        return raised
+    raise Wrong(f"accepted as {got!r}, want {error!r}")
+
+
+def unhex(text):
+    return binascii.unhexlify(text)
+
+
+def event_of(found):
+    """An event from its list form. Values as in JSON (spec/json.md), and {"$f64": hex} for a float by its bits: the
+    interpreters do not all read decimals alike."""
+    params = [(name, value_of(value)) for name, value in found.get("params", [])]
+    attrs = {name: value_of(value) for name, value in found.get("attrs", {}).items()}
+    return Event(found["subject"], params, attrs, found.get("producer"), found.get("seq"))
+
+
+def value_of(value):
+    if not isinstance(value, dict):
+        return value
+    key, inner = list(value.items())[0]
+    if key == "$bytes":
+        return binascii.a2b_base64(inner)
+    if key == "$f64":
+        return struct.unpack(">d", unhex(inner))[0]
+    return float(inner) if key == "$float" else event_of(inner)
+
+
+def events(vector):
+    """`event` and `hex` are each other's encoding; no shorter input is an event."""
+    data = unhex(vector["hex"])
+    event = event_of(vector["event"])
+    same(wire.encode(event), data, "encoded")
+    decoded = wire.decode(data)
+    same(decoded, event, "decoded")
+    same(list(decoded.params), [name for name, _ in vector["event"].get("params", [])], "order")
+    same(wire.encode(decoded.replace()), data, "encoded again")
+    # All of them for short events, and for long ones every 37th: a device's heap is swept often enough.
+    for size in range(0, len(data), 1 if len(data) < 200 else 37):
+        refused("", RemoteProtocolError, wire.decode, data[:size])
+    refused("bytes after the value", RemoteProtocolError, wire.decode, data + b"\0")
+
+
+def bad_events(vector):
+    """`hex` is refused with `error` in the message; `why` is for people."""
+    refused(vector["error"], RemoteProtocolError, wire.decode, unhex(vector["hex"]))
+
+
+def appendix_a(vector):
+    """`profile` is "inside", or what the refusal says."""
+    data = unhex(vector["hex"])
+    if vector["profile"] != "inside":
+        refused(vector["profile"], RemoteProtocolError, _cbor.loads, data)
+        return
+    value = _cbor.loads(data)
+    if not isinstance(value, float) and "decoded" in vector and not isinstance(value, dict):
+        same(value, vector["decoded"], "decoded")
+    same(_cbor.dumps(value), data, "encoded")
+    for size in range(len(data)):
+        refused("truncated", RemoteProtocolError, _cbor.loads, data[:size])
+
+
+def appendix_f(line):
+    """Every line is ill-formed."""
+    refused("", RemoteProtocolError, _cbor.loads, unhex(line.replace(" ", "")))
+
+
+def streams(vector):
+    """`hex` holds the `events`, in slices of any size."""
+    data = unhex(vector["hex"])
+    for size in (1, 2, 7, len(data) or 1):
+        same([wire.encode(event) for event in read(data, size)], [unhex(text) for text in vector["events"]])
+    same(b"".join([frame(wire.decode(unhex(text))) for text in vector["events"]]), data, "framed")
+
+
+def bad_streams(vector):
+    """After `events` good ones, refused at `offset`."""
+    data = unhex(vector["hex"])
+    for size in (1, 2, 7, len(data)):
+        found = []
+        error = refused(vector["error"], RemoteProtocolError, read, data, size, found)
+        same(error.offset, vector["offset"], "offset")
+        same(len(found), vector["events"], "events")
+
+
+def read(data, size, found=None):
+    found = [] if found is None else found
+    reader = FrameReader()
+    for start in range(0, len(data), size):
+        reader.receive_data(data[start : start + size])
+        event = reader.next_event()
+        while event is not None:
+            found.append(event)
+            event = reader.next_event()
+    reader.receive_eof()
+    return found
+
+
+def filters(vector):
+    """`expr` is true, false or unknown (null) of `event`."""
+    condition = Filter(vector["expr"])
+    event = event_of(vector["event"])
+    same(condition.test(event), vector["result"])
+    same(condition.matches(event), vector["result"] is True, "matches")
+
+
+def bad_filters(vector):
+    """`expr` is refused at `column` with `message`."""
+    error = refused(vector["message"], FilterSyntaxError, Filter, vector["expr"])
+    same(error.column, vector["column"], "column")
+
+
+def covers(vector):
+    a, b = Filter(vector["a"]), Filter(vector["b"])
+    same(a.covers(b), vector["covers"], "covers")
+    same(a.overlaps(b), vector["overlaps"], "overlaps")
+    same(b.overlaps(a), vector["overlaps"], "overlaps, the other way round,")
+
+
+def simplified(vector):
+    """`expr` becomes `simple`, and written back it reads as the same filter."""
+    simple = Filter(vector["expr"]).simplify()
+    same(str(simple), vector["simple"], "simplified")
+    same(Filter(str(simple)) == simple, True, "read back")
+
+
+def translations(vector):
+    """`expr` for `target` (with `options`) is `text`, and `exact` or wider."""
+    translate = getattr(Filter(vector["expr"]), "to_" + vector["target"])
+    found = translate(**vector.get("options", {}))
+    same(found.text, vector["text"])
+    same(found.exact, vector["exact"], "exact")
+
+
+def distlists(vector):
+    """Of `services` the `list` selects `selected`."""
+    same(DistList(vector["list"]).select(vector["services"]), vector["selected"])
+
+
+def bad_distlists(vector):
+    refused(vector["error"], LocalProtocolError, DistList, vector["list"])
+
+
+def area_strings(vector):
+    """`text` is read as `fields`, which are the wire's, and written as `canonical`."""
+    area = Proximity.parse(vector["text"])
+    same(list(area.fields()), vector["fields"], "fields")
+    same(str(area), vector["canonical"], "written")
+    same(Proximity.parse(str(area)) == area, True, "read back")
+    same(Proximity.from_fields(vector["fields"]) == area, True, "from fields")
+
+
+def bad_areas(vector):
+    refused(vector["error"], LocalProtocolError, Proximity.parse, vector["text"])
+
+
+def areas_at(vector):
+    """`area`, while its producer is at `lat`, `lon`, lies `at`."""
+    same(str(Proximity.parse(vector["area"]).at(vector["lat"], vector["lon"])), vector["at"])
+
+
+def areas_contain(vector):
+    same(Proximity.parse(vector["area"]).contains(vector["lat"], vector["lon"]), vector["inside"], "inside")
+
+
+def areas_cover(vector):
+    a, b = Proximity.parse(vector["a"]), Proximity.parse(vector["b"])
+    same(a.covers(b), vector["covers"], "covers")
+    same(a.overlaps(b), vector["overlaps"], "overlaps")
+    same(b.overlaps(a), vector["overlaps"], "overlaps, the other way round,")
+
+
+def distances(vector):
+    """`from` and `to` are `mm` apart (GeographicLib's geodesic), give or take `tolerance_mm`."""
+    metres = distance(*(vector["from"] + vector["to"]))
+    if abs(metres * 1000 - vector["mm"]) > vector["tolerance_mm"] + 0.001:
+        raise Wrong(f"{metres} m, want {vector['mm']} mm within {vector['tolerance_mm']}")
+
+
+def message_of(found):
+    kind = getattr(control, found["kind"])
+    if found["kind"] == "Answer":
+        producer, seq = found["request"]
+        return kind(found["to"], found["source"], (producer, seq), found.get("reason", ""))
+    return kind(found["to"], found["source"], event_of(found["event"]) if "event" in found else found["filter"])
+
+
+def messages(vector):
+    """`message` is sent as `event`, which is `hex`, and is read back from it."""
+    message, event = message_of(vector["message"]), event_of(vector["event"])
+    same(message.to_event(), event, "event")
+    same(wire.encode(event), unhex(vector["hex"]), "encoded")
+    same(control.from_event(wire.decode(unhex(vector["hex"]))) == message, True, "read back")
+    same(type(control.from_event(event)).__name__, vector["message"]["kind"], "kind")
+
+
+def accepted_messages(vector):
+    """`event` is not as we would send it, and is read as `message`."""
+    same(control.from_event(event_of(vector["event"])) == message_of(vector["message"]), True, "read")
+
+
+def bad_messages(vector):
+    refused(vector["error"], RemoteProtocolError, control.from_event, event_of(vector["event"]))
+
+
+def json_forms(vector):
+    """`json` is the event `hex`; where `written`, the event is also written so."""
+    event = json_form.loads(vector["json"])
+    same(wire.encode(event), unhex(vector["hex"]), "encoded")
+    same(json_form.loads(json_form.dumps(event)), event, "read back")
+    if vector["written"]:
+        same(json.loads(json_form.dumps(event)) == json.loads(vector["json"]), True, "written")
+
+
+def bad_json_forms(vector):
+    refused(vector["error"], LocalProtocolError, json_form.loads, vector["json"])
+
+
+FILES = (
+    ("events.json", {"": events}),
+    ("bad_events.json", {"": bad_events}),
+    ("rfc8949_appendix_a.json", {"": appendix_a}),
+    ("rfc8949_appendix_f.hex", {"": appendix_f}),
+    ("streams.json", {"streams": streams, "bad": bad_streams}),
+    ("filters.json", {"": filters}),
+    ("bad_filters.json", {"": bad_filters}),
+    ("covers.json", {"": covers}),
+    ("simplified.json", {"": simplified}),
+    ("translations.json", {"": translations}),
+    ("distlists.json", {"lists": distlists, "bad": bad_distlists}),
+    (
+        "proximity.json",
+        {
+            "strings": area_strings,
+            "bad": bad_areas,
+            "at": areas_at,
+            "contains": areas_contain,
+            "covers": areas_cover,
+            "distances": distances,
+        },
+    ),
+    ("controls.json", {"messages": messages, "accepted": accepted_messages, "bad": bad_messages}),
+    ("json_forms.json", {"forms": json_forms, "bad": bad_json_forms}),
+)
+
+
+def load(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    if path.endswith(".hex"):
+        return {"": [line for line in data.decode().split("\n") if line]}
+    found = json.loads(data.decode())
+    return found if isinstance(found, dict) else {"": found}
+
+
+def run(folder):
+    passed = failed = 0
+    for name, parts in FILES:
+        found = load(folder + "/" + name)
+        if sorted(found) != sorted(parts):
+            print(f"{name}: has {sorted(found)}, want {sorted(parts)}")
+            failed += 1
+        for part in sorted(parts):
+            for number, vector in enumerate(found.get(part, [])):
+                try:
+                    parts[part](vector)
+                    passed += 1
+                except Exception as error:
+                    failed += 1
+                    # A vector may be 8 KB of hex; its start says which it is.
+                    print(f"{name} {part} {number}: {type(error).__name__}: {str(error)[:300]} | {str(vector)[:200]}")
+                if number % 50 == 0:
+                    gc.collect()
+        del found
+        gc.collect()
+    print(f"vectors: {passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        print("usage: suite.py FOLDER")
+        sys.exit(2)
+    sys.exit(run(sys.argv[1]))
