@@ -30,18 +30,13 @@ def put_head(out: bytearray, major: int, n: int) -> None:
     major <<= 5
     if n < 24:
         out.append(major | n)
-    elif n < 256:
-        out.append(major | 24)
-        out.append(n)
-    elif n < 65536:
-        out.append(major | 25)
-        out.extend(n.to_bytes(2, "big"))
-    elif n < 4294967296:
-        out.append(major | 26)
-        out.extend(n.to_bytes(4, "big"))
-    else:
-        out.append(major | 27)
-        out.extend(n.to_bytes(8, "big"))
+        return
+    info, size = 24, 1
+    while n >> 8 * size:
+        info += 1
+        size *= 2
+    out.append(major | info)
+    out.extend(n.to_bytes(size, "big"))
 
 
 def _put(out: bytearray, value: "Any") -> None:
@@ -145,7 +140,9 @@ class _Reader:
         if info > 27:
             if info == 31 and 2 <= major <= 5:
                 raise RemoteProtocolError("indefinite length", start)
-            raise RemoteProtocolError("break outside a value" if first == 255 else f"reserved head 0x{first:02x}", start)
+            raise RemoteProtocolError(
+                "break outside a value" if first == 255 else f"reserved head 0x{first:02x}", start
+            )
         size = 1 << (info - 24)
         if size > len(self.data) - self.pos:
             raise RemoteProtocolError("truncated head", start)

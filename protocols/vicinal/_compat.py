@@ -12,22 +12,23 @@ if TYPE_CHECKING:
 
 MICROPYTHON = sys.implementation.name == "micropython"
 
-if MICROPYTHON:
-    from collections import OrderedDict as Ordered
-
-    from micropython import const
-else:
-    Ordered = dict  # type: ignore[misc]
+if not MICROPYTHON:
+    Ordered = dict
 
     def const(value: int) -> int:
         return value
+
+else:
+    from collections import OrderedDict as Ordered
+
+    from micropython import const  # type: ignore[no-redef]
 
 
 def pairs(items: "Any") -> "Any":
     """(name, value) pairs of a dict or of an iterable of pairs, in an order both interpreters agree on."""
     if not isinstance(items, dict):
         return items
-    if MICROPYTHON and not isinstance(items, Ordered):
+    if MICROPYTHON and type(items) is not Ordered:
         return sorted(items.items())
     return items.items()
 
@@ -96,10 +97,10 @@ if MICROPYTHON:
             return _cmp_mixed(a, b)
         if isinstance(a, float) and isinstance(b, int):
             return -_cmp_mixed(b, a)
-        return (a > b) - (a < b)
+        return int(a > b) - int(a < b)
 
 else:
 
     def cmp_numbers(a: "Any", b: "Any") -> int:
         """-1, 0 or 1. Neither is NaN."""
-        return (a > b) - (a < b)  # type: ignore[no-any-return]
+        return int(a > b) - int(a < b)

@@ -7,8 +7,8 @@ A control event is an event with the subject FES_ControlEvent:
     Source    the event service it comes from
     Filter    of 2 and 4       Event     of 1, 3 and 5
 
-The dissertation's requests are never answered. Ours are: an Answer names the request by the identity of its control event,
-says whether it was accepted, and if not, why.
+The dissertation's requests are never answered. Ours are: an Answer names the request by the identity of its control
+event, says whether it was accepted, and if not, why.
 """
 
 from .distlist import DistList

@@ -121,18 +121,18 @@ class Event:
         return Event(**changes)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Event)
-            and self.subject == other.subject
-            and self.producer == other.producer
-            and self.seq == other.seq
-            and len(self.params) == len(other.params)
-            and len(self.attrs) == len(other.attrs)
-            and all(
-                a[0] == b[0] and _same(a[1], b[1]) for a, b in zip(self.params.items(), other.params.items())
-            )
-            and all(name in other.attrs and _same(value, other.attrs[name]) for name, value in self.attrs.items())
-        )
+        if not isinstance(other, Event) or len(self.attrs) != len(other.attrs):
+            return False
+        mine: list[Any] = [self.subject, self.producer, self.seq]
+        theirs: list[Any] = [other.subject, other.producer, other.seq]
+        for name, value in self.params.items():
+            mine.extend((name, value))
+        for name, value in other.params.items():
+            theirs.extend((name, value))
+        for name, value in self.attrs.items():
+            mine.append(value)
+            theirs.append(other.attrs.get(name))
+        return len(mine) == len(theirs) and all([_same(a, b) for a, b in zip(mine, theirs)])
 
     def __hash__(self) -> int:
         return hash((self.subject, self.producer, self.seq, len(self.params)))

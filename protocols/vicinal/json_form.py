@@ -2,8 +2,8 @@
 
     {"subject": "Speed", "params": {"rate": 57.2}, "attrs": {"Priority": 3}, "producer": "car-7", "seq": 12}
 
-Bytes are {"$bytes": "<base64>"}, nested events {"$event": {...}}, an area its string form; what JSON has no number for is
-{"$float": "nan"}, "inf" or "-inf". A number with a point or an exponent is a float, without one an int.
+Bytes are {"$bytes": "<base64>"}, nested events {"$event": {...}}, an area its string form; what JSON has no number for
+is {"$float": "nan"}, "inf" or "-inf". A number with a point or an exponent is a float, without one an int.
 """
 
 import binascii

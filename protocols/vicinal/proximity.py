@@ -75,7 +75,9 @@ class Proximity:
         if len(fields) != want:
             raise LocalProtocolError(f"proximity {text!r} has {len(fields)} fields, want {want}")
         if fields[1] not in ("0", "1"):
-            raise LocalProtocolError(f"proximity {text!r}: sub-type is {fields[1]!r}, want 0 (absolute) or 1 (relative)")
+            raise LocalProtocolError(
+                f"proximity {text!r}: sub-type is {fields[1]!r}, want 0 (absolute) or 1 (relative)"
+            )
         sizes = [_whole_metres(field, text) for field in fields[4:]]
         try:
             lat, lon = parse_degrees(fields[2]), parse_degrees(fields[3])
@@ -86,7 +88,11 @@ class Proximity:
     @classmethod
     def from_fields(cls, fields: "list[int]") -> "Proximity":
         """From the integers of the wire form; see `fields`."""
-        if len(fields) != (6 if fields[:1] == [RECTANGLE] else 5) or type(fields[1]) is not int or fields[1] not in (0, 1):
+        if (
+            len(fields) != (6 if fields[:1] == [RECTANGLE] else 5)
+            or type(fields[1]) is not int
+            or fields[1] not in (0, 1)
+        ):
             raise LocalProtocolError(f"proximity {fields!r} is no circle and no rectangle")
         return cls(fields[0], fields[1] == 1, *fields[2:])
 

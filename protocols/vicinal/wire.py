@@ -81,6 +81,7 @@ def _count(item: "Any") -> int:
 
 def _to_item(event: Event) -> "list[Any]":
     params: list[Any] = []
+    value: Any
     for name, value in event.params.items():
         params.append(name)
         params.append(_to_item(value) if type(value) is Event else value)

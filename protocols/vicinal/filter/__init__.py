@@ -1,9 +1,9 @@
 """One filter language (DESIGN 3, spec/filter.md): SQL-92 conditions over an event.
 
-    f = Filter("subject = 'Speed' AND rate > 30")
-    f.matches(event)          the one question a device asks; the modules behind the others load when asked
-    f.covers(g), f.overlaps(g), f.simplify()
-    f.to_jms(), f.to_spark(), ...    a Translation: the text, and whether it is exact or wider
+f = Filter("subject = 'Speed' AND rate > 30")
+f.matches(event)          the one question a device asks; the modules behind the others load when asked
+f.covers(g), f.overlaps(g), f.simplify()
+f.to_jms(), f.to_spark(), ...    a Translation: the text, and whether it is exact or wider
 """
 
 from ._ast import Node

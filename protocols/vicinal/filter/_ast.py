@@ -32,7 +32,7 @@ class Node:
         return tuple([typed(getattr(self, field)) for field in self.fields])
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.key() == other.key()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.key() == other.key()
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.key()))

@@ -5,12 +5,12 @@ from . import _postings
 from ._match import kind_of
 from ._postings import bisect_left, bisect_right
 
-_postings_fast = None
+_postings_fast: "Any" = None
 if not MICROPYTHON:
     from ._intervals_fast import Intervals
 
     try:
-        from . import _postings_fast  # type: ignore[no-redef]
+        from . import _postings_fast
     except ImportError:  # numpy is not installed: the same, slower
         pass
 

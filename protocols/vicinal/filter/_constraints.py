@@ -4,8 +4,8 @@ A constraint is (place, op, value): the place is (kind, identifier) of a name, o
 
     =  in  < <= > >=  between  prefix  exists
 
-Every constraint is necessary for its literal; where it is not sufficient too, the literal stays in the residue, which is
-evaluated on the few events that pass all constraints of its term.
+Every constraint is necessary for its literal; where it is not sufficient too, the literal stays in the residue, which
+is evaluated on the few events that pass all constraints of its term.
 """
 
 from .._compat import MICROPYTHON
@@ -37,7 +37,7 @@ def constraints_of(literals: "list[Node]") -> "tuple[list[Constraint], list[Node
         # Better than looking at every event: at those that have the name at all.
         for literal in residue:
             if not relates(literal) and type(literal) is not IsNull and literal_name(literal).kind != SUBJECT:
-                found.append((literal_name(literal).key(), "exists", None))  # type: ignore[arg-type]
+                found.append((literal_name(literal).key(), "exists", None))
                 break
     return (found if MICROPYTHON else joined(found)), residue
 
@@ -60,9 +60,9 @@ def _of(literal: "Any") -> "tuple[list[Constraint], bool]":
 def _compare(node: Compare) -> "tuple[list[Constraint], bool]":
     kind = kind_of(node.value)
     if node.op == "=" and kind is not None:
-        return [(node.name.key(), "=", node.value)], True  # type: ignore[list-item]
+        return [(node.name.key(), "=", node.value)], True
     if node.op != "<>" and kind in ("n", "s"):
-        return [(node.name.key(), node.op, node.value)], True  # type: ignore[list-item]
+        return [(node.name.key(), node.op, node.value)], True
     return [], False
 
 

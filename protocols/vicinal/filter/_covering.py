@@ -100,7 +100,9 @@ def _covered(literals: "list[Any]", wanted: Node, splits: "list[int]") -> bool:
         if type(literal) is In and len(literal.values) <= splits[0]:
             splits[0] -= len(literal.values)
             rest = literals[:i] + literals[i + 1 :]
-            return all([_covered([Compare("=", literal.name, value)] + rest, wanted, splits) for value in literal.values])
+            return all(
+                [_covered([Compare("=", literal.name, value)] + rest, wanted, splits) for value in literal.values]
+            )
     return False
 
 
@@ -117,7 +119,8 @@ def relates(literal: "Any") -> bool:
 
 
 def literal_name(literal: "Any") -> Name:
-    return (literal.term if type(literal) is Not else literal).name  # type: ignore[no-any-return]
+    inner: Any = literal.term if type(literal) is Not else literal
+    return inner.name  # type: ignore[no-any-return]
 
 
 def _relation_implies(mine: "Any", wanted: "Any") -> bool:

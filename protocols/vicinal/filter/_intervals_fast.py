@@ -1,8 +1,8 @@
 """Intervals of one name, found by a value they hold: the two ends of a range as one constraint.
 
 Counted as two half-lines an interval is half satisfied by every value, and the cost would follow the stored filters.
-So intervals are sorted by their lower end within classes of like width (a power of four): of a class with intervals up to
-w wide, only those that start in [value - w, value] can hold the value, and at least a quarter of them are that wide.
+So intervals are sorted by their lower end within classes of like width (a power of four): of a class with intervals
+up to w wide, only those that start in [value - w, value] can hold the value, and each is at least a quarter so wide.
 
 Ends are floats below 2^53, made closed by stepping to the next float; so they compare exactly with every value.
 """

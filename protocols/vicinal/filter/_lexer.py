@@ -112,7 +112,7 @@ def _quoted(text: str, chars: "list[str]", at: int) -> "tuple[str, int]":
     """The content, with doubled quotes undone, and the place after it."""
     start = at
     quote = chars[at]
-    parts = []
+    parts: list[str] = []
     while True:
         at += 1
         if not chars[at]:

@@ -31,6 +31,16 @@ def segments(pattern: str, escape: "str | None" = None) -> "list[Segment]":
     return found
 
 
+def well_escaped(pattern: str, escape: str) -> bool:
+    """Whether every escape character stands before %, _ or itself."""
+    open_ = False
+    for char in pattern:
+        if open_ and char not in ("%", "_", escape):
+            return False
+        open_ = not open_ and char == escape
+    return not open_
+
+
 def literal(segment: "Segment") -> "str | None":
     """The segment's text, or None if it has a _."""
     if None in segment:

@@ -5,7 +5,7 @@ exactly, strings by code point, booleans and bytes only by = and <>. NOT of unkn
 """
 
 from .._compat import MICROPYTHON, cmp_numbers
-from ._ast import ATTRIBUTE, PARAM, And, Compare, Constant, In, IsNull, Name, Node, Not, Or, Within
+from ._ast import ATTRIBUTE, PARAM, And, Compare, Constant, In, IsNull, Name, Not, Or, Within
 from ._like import matcher
 
 if not MICROPYTHON:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def kind_of(value: "Any") -> "str | None":
-    """"n" number, "s" string, "b" boolean, "x" bytes; None for what compares with nothing."""
+    """ "n" number, "s" string, "b" boolean, "x" bytes; None for what compares with nothing."""
     kind = type(value)
     if kind is int:
         return "n"
@@ -72,7 +72,7 @@ def getter(name: Name) -> "Callable[[Event], Any]":
     return lambda event: event.subject
 
 
-def compile_node(node: Node) -> "Test":
+def compile_node(node: "Any") -> "Test":
     kind = type(node)
     if kind is Compare:
         return _compare(node)

@@ -22,7 +22,7 @@ TRUE = Constant(True)
 FALSE = Constant(False)
 
 
-def nnf(node: "Any", negate: bool = False) -> Node:
+def nnf(node: "Any", negate: bool = False) -> "Any":
     kind = type(node)
     if kind is Not:
         return nnf(node.term, not negate)
@@ -32,13 +32,13 @@ def nnf(node: "Any", negate: bool = False) -> Node:
     if kind is Constant:
         # Unknown stays unknown under NOT, and matches as little as FALSE.
         return FALSE if node.value is None or node.value is negate else TRUE
-    return negated(node) if negate else node  # type: ignore[no-any-return]
+    return negated(node) if negate else node
 
 
-def negated(literal: "Any") -> Node:
+def negated(literal: "Any") -> "Any":
     """True where the literal is false, unknown where it is unknown."""
     if type(literal) is Not:
-        return literal.term  # type: ignore[no-any-return]
+        return literal.term
     if type(literal) is Compare:
         return Compare(_INVERSE[literal.op], literal.name, literal.value)
     return Not(literal)

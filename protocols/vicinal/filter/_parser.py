@@ -1,16 +1,17 @@
 """A filter's text as a tree (spec/filter.md, 2).
 
-    condition  = conjunct *("OR" conjunct)
-    conjunct   = negation *("AND" negation)
-    negation   = "NOT" negation / "(" condition ")" / predicate
-    predicate  = operand [ comparison / ["NOT"] BETWEEN / IN / LIKE / "IS" ["NOT"] "NULL" ] / within
-    operand    = name / "$"name / literal
+condition  = conjunct *("OR" conjunct)
+conjunct   = negation *("AND" negation)
+negation   = "NOT" negation / "(" condition ")" / predicate
+predicate  = operand [ comparison / ["NOT"] BETWEEN / IN / LIKE / "IS" ["NOT"] "NULL" ] / within
+operand    = name / "$"name / literal
 """
 
 from .. import limits
 from ..errors import FilterSyntaxError
 from ._ast import ATTRIBUTE, PARAM, SUBJECT, And, Compare, Constant, In, IsNull, Like, Name, Node, Not, Or
 from ._lexer import tokens
+from ._like import well_escaped
 from ._match import compare_values
 
 TYPE_CHECKING = False
@@ -34,9 +35,9 @@ class Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.tokens = tokens(text)
-        self.at = -1
+        self.at = 0
+        self.kind, self.value, self.column = self.tokens[0]
         self.nodes = 0
-        self.next()
 
     def error(self, message: str, column: int = 0) -> "NoReturn":
         raise FilterSyntaxError(message, self.text, column or self.column)
@@ -47,7 +48,7 @@ class Parser:
 
     def next(self) -> "Any":
         """Step on; the value of what was stepped over."""
-        value = self.value if self.at >= 0 else None
+        value = self.value
         self.at += 1
         self.kind, self.value, self.column = self.tokens[self.at]
         return value
@@ -190,15 +191,14 @@ class Parser:
         if self.kind != "str":
             self.fail("a string")
         pattern: str = self.next()
-        escape = None
         if self.take("ESCAPE"):
             if self.kind != "str" or len(self.value) != 1:
                 self.fail("one character")
-            escape = self.next()
-            rest = pattern.replace(escape + escape, "").replace(escape + "%", "").replace(escape + "_", "")
-            if escape in rest:
+            escape: str = self.next()
+            if not well_escaped(pattern, escape):
                 self.error(f"{escape!r} must be followed by %, _ or itself", column)
-        return Like(name, pattern, escape)
+            return Like(name, pattern, escape)
+        return Like(name, pattern, None)
 
 
 def compare(op: str, left: "Any", right: "Any") -> Node:

@@ -1,7 +1,7 @@
 """Lists of term numbers, and counting over them: plain Python. _postings_fast.py does the same for many, with numpy.
 
-    Numbers  a list of term numbers that gives slices of itself
-    Needs    how often each must occur; which do, in a list of slices
+Numbers  a list of term numbers that gives slices of itself
+Needs    how often each must occur; which do, in a list of slices
 """
 
 from .._compat import MICROPYTHON
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 if MICROPYTHON:
     from ._bisect import bisect_left, bisect_right
 else:
-    from bisect import bisect_left, bisect_right
+    from bisect import bisect_left, bisect_right  # type: ignore[assignment]
 
 __all__ = ["Needs", "Numbers", "Reals", "bisect_left", "bisect_right"]
 

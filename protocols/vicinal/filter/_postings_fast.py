@@ -59,4 +59,4 @@ class Needs:
     def met_by(self, hits: list[Any]) -> list[int]:
         occurs = np.bincount(np.concatenate(hits), minlength=self._size)
         needs = self._items[: self._size]
-        return np.flatnonzero((occurs == needs) & (needs > 0)).tolist()  # type: ignore[no-any-return]
+        return np.flatnonzero((occurs == needs) & (needs > 0)).tolist()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def simplify(node: Node) -> Node:
-    folded = nnf(node)
+    folded: Node = nnf(node)
     terms, exact = dnf(node)
     if not exact:
         return folded

@@ -8,7 +8,7 @@ past MAX_STRING_STATES the search gives up, and the caller takes the safe side.
 """
 
 from .. import limits
-from ._ast import Compare, Like, Not
+from ._ast import Compare, Not
 from ._like import segments
 
 TYPE_CHECKING = False
@@ -110,7 +110,7 @@ def _machines(literals: "list[Any]") -> "tuple[list[Any], list[str]]":
             machines.append(_Order(literal.op, literal.value))
             edges.update(literal.value)
         else:
-            like: Like = literal.term if type(literal) is Not else literal
+            like: Any = literal.term if type(literal) is Not else literal
             machine = _Pattern(like.pattern, like.escape, like is literal)
             machines.append(machine)
             named.update(machine.places)

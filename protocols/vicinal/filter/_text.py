@@ -73,7 +73,7 @@ def name_text(name: Name) -> str:
 def value_text(value: "Any") -> str:
     kind = type(value)
     if kind is str:
-        return "'" + value.replace("'", "''") + "'"
+        return f"'{value.replace(chr(39), chr(39) * 2)}'"
     if kind is bool:
         return "TRUE" if value else "FALSE"
     if kind is bytes:

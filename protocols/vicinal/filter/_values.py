@@ -29,7 +29,7 @@ NULL = None
 class Values:
     def __init__(self, name: Name) -> None:
         self.name = name
-        self.kinds = KINDS
+        self.kinds: tuple[str, ...] = KINDS
         self.literals: list[Node] = []
         if name.kind == SUBJECT:
             self.kinds = ("s",)
@@ -69,7 +69,8 @@ class Values:
                 found.append(NULL)
                 continue
             inside = [literal for literal in against if kind in kinds_of(literal) and not _about_presence(literal)]
-            for extra in [[]] + [[negated(literal)] for literal in inside]:
+            extras: list[list[Node]] = [[]]
+            for extra in extras + [[negated(literal)] for literal in inside]:
                 value = exists(kind, self.literals + extra)[1]
                 if value is not None and value not in found:
                     found.append(value)
@@ -128,7 +129,7 @@ def holds(literal: "Any", value: "Any") -> bool:
         return compare_values(literal.op, value, literal.value) is True
     if type(literal) is In:
         return any([compare_values("=", value, each) for each in literal.values])
-    like = literal.term if type(literal) is Not else literal
+    like: Any = literal.term if type(literal) is Not else literal
     return matcher(like.pattern, like.escape)(value) is (like is literal)
 
 

@@ -47,7 +47,7 @@ def _literals(node: "Any") -> "list[Node]":
 
 
 def _names(literal: "Any") -> "list[Name]":
-    inner = literal.term if type(literal) is Not else literal
+    inner: Any = literal.term if type(literal) is Not else literal
     if type(inner) is Within:
         return [Name(PARAM, "lat"), Name(PARAM, "lon")]
     if relates(inner):
@@ -100,7 +100,8 @@ def _combinations(choices: "list[tuple[Name, list[Any]]]", most: int) -> "Any":
 
 def _event(chosen: "list[tuple[Name, Any]]") -> "Event | None":
     subject = "a"
-    params, attrs = [], []
+    params: list[tuple[str, Any]] = []
+    attrs: list[tuple[str, Any]] = []
     for name, value in chosen:
         if name.kind == SUBJECT:
             subject = value

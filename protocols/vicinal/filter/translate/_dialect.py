@@ -113,7 +113,9 @@ class Dialect:
     def within(self, node: Within, negated: bool) -> "str | None":
         from ...proximity import bounding_box
 
-        self.wider(f"{self.title} has no within: a box around it is used" if not negated else f"{self.title} has no within")
+        self.wider(
+            f"{self.title} has no within: a box around it is used" if not negated else f"{self.title} has no within"
+        )
         lat, lon = Name(0, "lat"), Name(0, "lon")
         box = None if negated else bounding_box(node.lat, node.lon, node.metres)
         if box is None:

@@ -1,8 +1,8 @@
-"""CAN acceptance filters: an identifier and a mask; a frame passes when it agrees with the identifier where the mask is 1.
+"""CAN acceptance filters: an identifier and a mask.
 
-A mapping says under which identifiers each subject is sent: {"Speed": [12345]}; identifiers past 0x7FF are extended. Frames are
-chosen by subject only. Where a controller has fewer filters than there are identifiers (`most`), those that differ least
-are joined, which widens.
+A frame passes when its identifier agrees with the filter's where the mask is 1. A mapping says under which identifiers
+each subject is sent: {"Speed": [12345]}; identifiers past 0x7FF are extended. Frames are chosen by subject only. Where
+a controller has fewer filters than there are identifiers (`most`), those that differ least are joined, which widens.
 
 The text is in the form of candump, `00003039:1FFFFFFF`; `masks` are python-can's.
 """

@@ -1,8 +1,8 @@
 """The Extended Trader Constraint Language of the CORBA Notification Service (formal/04-10-11, 2.4).
 
-The subject is the event's type name, a parameter a field of its filterable data, an attribute one of its variable header.
-A constraint that names a missing field is false as a whole, so that every field is asked for with `exist` first. `'a' ~ $x`
-says that x contains a; there is no other pattern, and no list of values.
+The subject is the event's type name, a parameter a field of its filterable data, an attribute one of its variable
+header. A constraint that names a missing field is false as a whole, so that every field is asked for with `exist`
+first. `'a' ~ $x` says that x contains a; there is no other pattern, and no list of values.
 """
 
 from .._ast import ATTRIBUTE, SUBJECT, Like, Name, Node

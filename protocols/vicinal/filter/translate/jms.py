@@ -1,7 +1,7 @@
 """JMS message selectors (Jakarta Messaging 3.1, 3.8.1).
 
-The subject is the string property `subject`, a parameter the property of its name, an attribute `$Priority` the property
-`$Priority`. Bytes and nested events are carried as strings, so that they are present. Strings have no order there.
+The subject is the string property `subject`, a parameter the property of its name, an attribute `$Priority` the
+property `$Priority`. Bytes and nested events are carried as strings, so that they are present. Strings have no order.
 """
 
 from .._ast import ATTRIBUTE, SUBJECT, In, Like, Name, Node

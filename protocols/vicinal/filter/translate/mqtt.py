@@ -1,7 +1,7 @@
 """MQTT topic filters. The subject is the topic, under a prefix: "Speed" is published to vicinal/Speed.
 
-One line for each topic filter to subscribe to; none if no event can match. Only the subject is in a topic, so that any other
-condition widens. The prefix also keeps # from missing topics that start with $.
+One line for each topic filter to subscribe to; none if no event can match. Only the subject is in a topic, so that any
+other condition widens. The prefix also keeps # from missing topics that start with $.
 """
 
 from .._ast import Like, Node

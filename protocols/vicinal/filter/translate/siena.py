@@ -1,7 +1,7 @@
-"""SIENA filters (event_systems facts: operators of the Siena Java release).
+"""SIENA filters (the operators of the Siena Java release).
 
-A SIENA filter is a conjunction, so that ours becomes one line for each alternative: subscribe to every line. Operators are
-= != < > <= >= and for strings >* (prefix), *< (suffix), * (contains); `any` asks for presence. A type mismatch is
+A SIENA filter is a conjunction, so that ours becomes one line for each alternative: subscribe to every line. Operators
+are = != < > <= >= and for strings >* (prefix), *< (suffix), * (contains); `any` asks for presence. A type mismatch is
 false but for !=, which it makes true, so that != is wider than ours. Absence cannot be asked for.
 
     filter{ subject = "Speed" rate > 30 }
@@ -158,7 +158,12 @@ class _Siena:
         if box is None:
             return self.any(lat) + self.any(lon)
         south, west, north, east = box
-        sides = [Compare(">=", lat, south), Compare("<=", lat, north), Compare(">=", lon, west), Compare("<=", lon, east)]
+        sides = [
+            Compare(">=", lat, south),
+            Compare("<=", lat, north),
+            Compare(">=", lon, west),
+            Compare("<=", lon, east),
+        ]
         return [text for side in sides for text in self.compare(side)]
 
 

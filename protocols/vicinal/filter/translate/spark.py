@@ -1,9 +1,10 @@
 """Spark SQL conditions, for DataFrame.filter and for push-down.
 
-The subject is the column `subject`, a parameter the column of its name, an attribute `$Priority` the column `$Priority`.
-Columns have types. Give them as `schema` (name -> Spark type, attributes as "$Priority") and comparisons of unlike types are
-FALSE as they never match; without it each column is taken to be of the type the filter compares it with. NaN, which here
-compares with nothing, is in Spark the largest number: it is asked about where the schema names a float.
+The subject is the column `subject`, a parameter the column of its name, an attribute `$Priority` the column
+`$Priority`. Columns have types. Give them as `schema` (name -> Spark type, attributes as "$Priority") and comparisons
+of unlike types are FALSE, as they never match; without it each column is taken to be of the type the filter compares
+it with. NaN, which here compares with nothing, is in Spark the largest number: it is asked about where the schema
+names a float.
 """
 
 from .._ast import ATTRIBUTE, SUBJECT, Compare, In, IsNull, Like, Name, Node, Not
@@ -63,7 +64,11 @@ class _Spark(Dialect):
     def compare(self, node: Compare, name: str) -> "str | None":
         column = self.schema.get(_column(node.name)) if self.schema is not None else None
         if column in _INTEGERS and type(node.value) is int and abs(node.value) >= EXACT_DOUBLE:
-            return f"{name} {self.operators[node.op]} {node.value}" if node.value > -(1 << 63) else self._lowest(node, name)
+            return (
+                f"{name} {self.operators[node.op]} {node.value}"
+                if node.value > -(1 << 63)
+                else self._lowest(node, name)
+            )
         text = super().compare(node, name)
         if column in _FLOATS and text is not None and node.op in ("<>", ">", ">="):
             return f"({text} AND NOT isnan({name}))"
