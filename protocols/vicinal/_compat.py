@@ -21,7 +21,7 @@ if not MICROPYTHON:
 else:
     from collections import OrderedDict as Ordered
 
-    from micropython import const  # type: ignore[no-redef]
+    from micropython import const as const  # type: ignore[no-redef]
 
 
 def pairs(items: "Any") -> "Any":

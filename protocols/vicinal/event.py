@@ -11,7 +11,7 @@ and True are three different values, and NaN equals itself.
 """
 
 from . import limits
-from ._compat import Ordered, pairs, utf8_len
+from ._compat import MICROPYTHON, Ordered, pairs, utf8_len
 from .errors import LimitError, LocalProtocolError
 
 TYPE_CHECKING = False
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     Items: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
 
 __all__ = ["Event"]
+
+# Names found good before: a fleet sends the same few. A device has no room to remember, and a stranger's names may not
+# fill it.
+_MAX_NAMES = 4096
+_names: "set[str]" = set()
 
 
 class Event:
@@ -61,7 +66,10 @@ class Event:
     def _items(self, what: str, items: "Items", most: int) -> "dict[str, Any]":
         found: dict[str, Any] = Ordered()
         for name, value in pairs(items):
-            _check_name(what, name, limits.MAX_NAME_BYTES)
+            if type(name) is not str or name not in _names:
+                _check_name(what, name, limits.MAX_NAME_BYTES)
+                if not MICROPYTHON and len(_names) < _MAX_NAMES:
+                    _names.add(name)
             if name in found:
                 raise LocalProtocolError(f"{what} {name!r} is given twice")
             if len(found) == most:

@@ -60,9 +60,9 @@ def _fast_decode(data: bytes) -> "Event | None":
     if len(data) > limits.MAX_EVENT_BYTES:
         return None
     try:
-        event = _from_item(fast_loads(data))
-        item = _to_item(event)
+        item = fast_loads(data)
         if _dumps(item) == data and not _too_many(item, data):
+            event = _from_item(item)
             event._wire = bytes(data)
             return event
     except (LocalProtocolError, RemoteProtocolError):

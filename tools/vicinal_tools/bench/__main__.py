@@ -1,0 +1,44 @@
+"""python -m vicinal_tools.bench [--json]"""
+
+import json
+import platform
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from . import Row, device, geometry, language, many_filters
+
+
+def main() -> int:
+    as_json = "--json" in sys.argv[1:]
+    console = Console(stderr=as_json)
+    rows: list[Row] = []
+    for title, part in (
+        ("one event", language),
+        ("geometry", geometry),
+        ("on a device", device),
+        ("Index", many_filters),
+    ):
+        with console.status(f"measuring: {title}"):
+            rows.extend(part.rows())
+    if as_json:
+        print(json.dumps([row._asdict() for row in rows], indent=1))
+    else:
+        console.print(_table(rows))
+    return 1 if any(row.met is False for row in rows) else 0
+
+
+def _table(rows: list[Row]) -> Table:
+    machine = f"CPython {platform.python_version()}, {platform.machine()}"
+    table = Table(title=f"Vicinal on {machine}; CPU times, best of five rounds", title_justify="left")
+    for column in ("what", "figure", "against", "ratio", "goal", ""):
+        table.add_column(column)
+    for row in rows:
+        mark = {None: "", True: "[green]met[/]", False: "[bold red]MISSED[/]"}[row.met]
+        table.add_row(row.what, row.figure, row.against, row.ratio, row.goal, mark)
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())
