@@ -175,7 +175,7 @@ def test_micropython_compiles_it(file: Path, tmp_path: Path) -> None:
 GOOD = {
     "protocols/vicinal/__init__.py": "",
     "protocols/vicinal/_compat.py": "import sys\nMICROPYTHON = sys.implementation.name == 'micropython'\n",
-    "protocols/vicinal/_cbor2.py": "import cbor2\nimport dataclasses\n",
+    "protocols/vicinal/_cbor_cpython.py": "import cbor2\nimport dataclasses\n",
     "protocols/vicinal/wire.py": (
         "import struct\n"
         "from collections import OrderedDict\n"
@@ -184,8 +184,8 @@ GOOD = {
         "from ._compat import MICROPYTHON\n"
         "TYPE_CHECKING = False\n"
         "if TYPE_CHECKING:\n    from typing import Any\n"
-        "if MICROPYTHON:\n    import gc\nelse:\n    from ._cbor2 import dumps\n"
-        "def load():\n    if not MICROPYTHON:\n        from . import _cbor2\n"
+        "if MICROPYTHON:\n    import gc\nelse:\n    from ._cbor_cpython import dumps\n"
+        "def load():\n    if not MICROPYTHON:\n        from . import _cbor_cpython\n"
     ),
     "hw/vicinal_hw/__init__.py": "import socket\nfrom vicinal.wire import encode\n",
     "edge/vicinal_edge/__init__.py": "import vicinal_hw\n",
@@ -212,7 +212,7 @@ def test_a_good_tree_has_nothing_wrong(tmp_path: Path) -> None:
         ("protocols/vicinal/bad.py", "import vicinal_hw"),
         ("protocols/vicinal/bad.py", "def f():\n    from vicinal_tools.stage import stage"),
         ("protocols/vicinal/bad.py", "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from vicinal_edge import agent"),
-        ("protocols/vicinal/_cbor2.py", "import vicinal_cloud.broker"),
+        ("protocols/vicinal/_cbor_cpython.py", "import vicinal_cloud.broker"),
         ("hw/vicinal_hw/bad.py", "import vicinal_edge"),
         ("edge/vicinal_edge/bad.py", "from vicinal_cloud import broker"),
         ("cloud/vicinal_cloud/bad.py", "from vicinal_edge.agent import Agent"),
@@ -237,11 +237,11 @@ def test_an_arrow_the_wrong_way_is_found(tmp_path: Path, file: str, text: str) -
         "def f():\n    import re",
         "if TYPE_CHECKING:\n    pass\nelse:\n    import enum",
         "if not MICROPYTHON:\n    import operator",
-        "from ._cbor2 import dumps",
-        "from . import _cbor2",
-        "import vicinal._cbor2",
-        "if MICROPYTHON:\n    from ._cbor2 import dumps",
-        "if not MICROPYTHON:\n    pass\nelse:\n    from ._cbor2 import dumps",
+        "from ._cbor_cpython import dumps",
+        "from . import _cbor_cpython",
+        "import vicinal._cbor_cpython",
+        "if MICROPYTHON:\n    from ._cbor_cpython import dumps",
+        "if not MICROPYTHON:\n    pass\nelse:\n    from ._cbor_cpython import dumps",
         "from .. import vicinal_hw",
         "__import__('os')",
         "__import__(f'{name}.x')",

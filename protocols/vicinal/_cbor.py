@@ -121,6 +121,19 @@ def loads(data: bytes) -> "Any":
     return value
 
 
+def too_many(item: "Any") -> bool:
+    """Whether a value has more than MAX_ITEMS items; never counts further."""
+    left = limits.MAX_ITEMS
+    lists = [[item]]
+    while lists:
+        part = lists.pop()
+        left -= len(part)
+        if left < 0:
+            return True
+        lists.extend([inner for inner in part if type(inner) is list])
+    return False
+
+
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self.data = data

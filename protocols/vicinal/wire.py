@@ -8,12 +8,12 @@
 Names and values lie flat in an array, not in a map: the order of parameters is kept, and a decoder never hashes
 what a stranger chose before it has checked it.
 
-On CPython cbor2 decodes, and the bytes are compared with what we would have written: equality proves shortest
-heads, definite lengths, order and the absence of tags and duplicates at once. Whatever does not pass goes to
-our own codec, which says what is wrong and where.
+On CPython cbor2 decodes what is in order (_cbor_cpython.py); whatever is not goes to our own codec, which says what is
+wrong and where.
 """
 
 from . import _cbor, limits
+from ._cbor import too_many
 from ._compat import MICROPYTHON
 from .errors import LimitError, LocalProtocolError, RemoteProtocolError
 from .event import Event
@@ -27,8 +27,8 @@ __all__ = ["decode", "encode"]
 if MICROPYTHON:
     _dumps = _cbor.dumps
 else:
-    from ._cbor2 import dumps as _dumps
-    from ._cbor2 import fast_loads
+    from ._cbor_cpython import dumps as _dumps
+    from ._cbor_cpython import loads_if_canonical
 
 
 def encode(event: Event) -> bytes:
@@ -38,7 +38,8 @@ def encode(event: Event) -> bytes:
         data = _dumps(item)
         if len(data) > limits.MAX_EVENT_BYTES:
             raise LimitError(f"bytes of event {event.subject!r}", len(data), limits.MAX_EVENT_BYTES)
-        if _too_many(item, data):
+        # An item has at least a byte: only large events need to be counted.
+        if len(data) > limits.MAX_ITEMS and too_many(item):
             raise LimitError(f"items of event {event.subject!r}", "more", limits.MAX_ITEMS)
         if not MICROPYTHON:  # a device has no memory to keep what it may never send again
             event._wire = data
@@ -46,37 +47,14 @@ def encode(event: Event) -> bytes:
 
 
 def decode(data: bytes) -> Event:
-    if not MICROPYTHON:
-        event = _fast_decode(data)
-        if event is not None:
-            return event
+    item = None if MICROPYTHON else loads_if_canonical(data)
     try:
-        return _from_item(_cbor.loads(data))
+        event = _from_item(_cbor.loads(data) if item is None else item)
     except LocalProtocolError as error:
         raise RemoteProtocolError(str(error))
-
-
-def _fast_decode(data: bytes) -> "Event | None":
-    if len(data) > limits.MAX_EVENT_BYTES:
-        return None
-    try:
-        item = fast_loads(data)
-        if _dumps(item) == data and not _too_many(item, data):
-            event = _from_item(item)
-            event._wire = bytes(data)
-            return event
-    except (LocalProtocolError, RemoteProtocolError):
-        pass
-    return None
-
-
-def _too_many(item: "Any", data: bytes) -> bool:
-    # An item has at least a byte: only large events need to be counted.
-    return len(data) > limits.MAX_ITEMS and _count(item) > limits.MAX_ITEMS
-
-
-def _count(item: "Any") -> int:
-    return 1 + (sum([_count(part) for part in item]) if type(item) is list else 0)
+    if not MICROPYTHON:
+        event._wire = bytes(data)
+    return event
 
 
 def _to_item(event: Event) -> "list[Any]":

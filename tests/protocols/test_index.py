@@ -31,7 +31,7 @@ class IndexMachine(RuleBasedStateMachine):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(_bucket, "_FEW", few)
         if many is None:
-            self.patch.setattr(_bucket, "_postings_fast", None)
+            self.patch.setattr(_bucket, "_postings_cpython", None)
         else:
             self.patch.setattr(_bucket, "_MANY", many)
 
@@ -72,7 +72,7 @@ TestIndex.settings = settings(max_examples=max(60, settings().max_examples // 5)
 def test_thousands_of_filters(numpy, monkeypatch):
     """Enough of them that every list is long, some share thresholds, and half are removed again."""
     if not numpy:
-        monkeypatch.setattr(_bucket, "_postings_fast", None)
+        monkeypatch.setattr(_bucket, "_postings_cpython", None)
     index, filters = Index(), {}
     for i in range(4000):
         texts = (

@@ -8,6 +8,7 @@ from rich.tree import Tree
 
 from vicinal.filter import Filter
 from vicinal.filter._ast import And, Node, Not, Or
+from vicinal.filter._text import text_of
 
 if TYPE_CHECKING:
     from vicinal.filter.translate import Translation
@@ -74,7 +75,7 @@ class Explanation:
 
 
 def _text(node: Node) -> str:
-    return str(Filter.of(node))
+    return text_of(node)
 
 
 def _children(node: Node) -> tuple[Node, ...]:

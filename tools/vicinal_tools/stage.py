@@ -32,7 +32,7 @@ class CompileError(Exception):
 
 def is_device_file(path: Path) -> bool:
     """Not for devices: CPython's side of a pair of modules, imported only where MICROPYTHON is false."""
-    return path.suffix == ".py" and path.name != "_cbor2.py" and not path.name.endswith("_fast.py")
+    return path.suffix == ".py" and not path.name.endswith("_cpython.py")
 
 
 def device_files(source: Path = SOURCE) -> list[Path]:

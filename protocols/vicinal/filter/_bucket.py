@@ -5,12 +5,12 @@ from . import _postings
 from ._match import kind_of
 from ._postings import bisect_left, bisect_right
 
-_postings_fast: "Any" = None
+_postings_cpython: "Any" = None
 if not MICROPYTHON:
-    from ._intervals_fast import Intervals
+    from ._intervals_cpython import Intervals
 
     try:
-        from . import _postings_fast
+        from . import _postings_cpython
     except ImportError:  # numpy is not installed: the same, slower
         pass
 
@@ -78,8 +78,8 @@ class Bucket:
             self._constraints.append(constraints)
         if term.shared or term.test is not None:
             self._special.add(number)
-        if len(self) > _MANY and self._postings is not _postings_fast and _postings_fast is not None:
-            self._count_all(_postings_fast)
+        if len(self) > _MANY and self._postings is not _postings_cpython and _postings_cpython is not None:
+            self._count_all(_postings_cpython)
         elif self._places is not None:
             self._count(number)
         elif len(self) > _FEW:

@@ -16,7 +16,7 @@ from ._like import segments
 from ._match import kind_of
 
 if not MICROPYTHON:
-    from ._intervals_fast import joined
+    from ._intervals_cpython import joined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

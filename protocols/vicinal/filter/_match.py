@@ -9,7 +9,7 @@ from ._ast import ATTRIBUTE, PARAM, And, Compare, Constant, In, IsNull, Name, No
 from ._like import matcher
 
 if not MICROPYTHON:
-    from ._match_fast import compare_fast, in_fast
+    from ._match_cpython import compare_fast, in_fast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ _FLIP = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 def parse(text: str) -> Node:
     parser = Parser(text)
-    node = parser.condition(0)
+    node = parser.chain(Or, "OR", 0)
     if parser.kind != "end":
         parser.fail("the end of the condition")
     return node
@@ -74,9 +74,6 @@ class Parser:
             self.error(f"nested {depth + 1} deep, the limit is {limits.MAX_FILTER_DEPTH}")
         return depth + 1
 
-    def condition(self, depth: int) -> Node:
-        return self.chain(Or, "OR", depth)
-
     def chain(self, kind: "type[And]", word: str, depth: int) -> Node:
         terms: list[Node] = []
         while True:
@@ -97,7 +94,7 @@ class Parser:
             self.count()
             return Not(self.negation(self.deeper(depth)))
         if self.take("("):
-            node = self.condition(self.deeper(depth))
+            node = self.chain(Or, "OR", self.deeper(depth))
             self.want(")")
             return node
         return self.predicate()
@@ -114,21 +111,23 @@ class Parser:
             return compare(self.next(), left, self.operand())
         negated = self.take("NOT")
         node: Node
+        if self.kind == "word" and self.value in ("IN", "LIKE", "IS") and type(left) is not Name:
+            self.error(f"{self.value} wants a name before it", column)
         if self.take("BETWEEN"):
             low = self.operand()
             self.want("AND")
             self.count()
             node = And((compare(">=", left, low), compare("<=", left, self.operand())))
         elif self.take("IN"):
-            node = In(self.named(left, column), self.values())
+            node = In(left, self.values())
         elif self.take("LIKE"):
-            node = self.like(self.named(left, column))
+            node = self.like(left)
         elif negated:
             self.fail("BETWEEN, IN or LIKE")
         elif self.take("IS"):
             negated = self.take("NOT")
             self.want("NULL")
-            node = IsNull(self.named(left, column))
+            node = IsNull(left)
         elif type(left) is bool:
             return Constant(left)
         elif type(left) is Name and left.kind != SUBJECT:
@@ -136,11 +135,6 @@ class Parser:
         else:
             self.fail("a comparison")
         return Not(node) if negated else node
-
-    def named(self, left: "Any", column: int) -> Name:
-        if type(left) is not Name:
-            self.error("a name belongs here", column)
-        return left
 
     def operand(self) -> "Any":
         kind = self.kind

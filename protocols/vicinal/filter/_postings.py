@@ -1,4 +1,4 @@
-"""Lists of term numbers, and counting over them: plain Python. _postings_fast.py does the same for many, with numpy.
+"""Lists of term numbers, and counting over them: plain Python. _postings_cpython.py does the same for many, with numpy.
 
 Numbers  a list of term numbers that gives slices of itself
 Needs    how often each must occur; which do, in a list of slices

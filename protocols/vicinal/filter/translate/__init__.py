@@ -7,12 +7,6 @@ events and NaN have no equal in most of them.
 Each target is a module; a device loads none of them.
 """
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from .. import Filter
-
 __all__ = ["TARGETS", "Translation"]
 
 TARGETS = ("jms", "etcl", "siena", "spark", "mqtt", "can")
@@ -36,11 +30,3 @@ class Translation:
 
     def __repr__(self) -> str:
         return f"<{'exact' if self.exact else 'wider'}: {self.text}>"
-
-
-def bind(condition: "Filter", name: str) -> "Any":
-    """The method of a filter that translates it: to_jms and the others."""
-    if name[:3] != "to_" or name[3:] not in TARGETS:
-        raise AttributeError(name)
-    module = __import__(f"{__name__}.{name[3:]}", None, None, (name,))
-    return lambda *args, **options: getattr(module, name)(condition.node, *args, **options)
