@@ -1,4 +1,4 @@
-"""The profile of _cbor.py on CPython, at the speed of cbor2.
+"""The profile of _cbor.py and _cbor_read.py on CPython, at the speed of cbor2.
 
 cbor2 is lax by default: tags build objects and run regular expressions, bignum keys flood its dicts. Here tags raise
 before they are decoded, and map keys must be text or bytes, whose hashes a stranger cannot aim. Then the value is
@@ -28,8 +28,8 @@ _NO_TAGS = _NoTags()
 
 
 def loads_if_canonical(data: bytes) -> list[Any] | None:
-    """An array in its one right encoding, or None: then _cbor says why. What is in it the caller has still to check;
-    cbor2 lets simple values through."""
+    """An array in its one right encoding, or None: then _cbor_read says why. The caller has still to check what is in
+    it: cbor2 lets simple values through."""
     if len(data) > limits.MAX_EVENT_BYTES:
         return None
     try:

@@ -34,7 +34,7 @@ def loads(text: "str | bytes") -> Event:
             found = json.loads(text)
         else:
             found = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RuntimeError) as error:  # RuntimeError: nested too deep
         raise LocalProtocolError(f"not JSON: {error}")
     return from_json(found)
 

@@ -12,10 +12,10 @@ On CPython cbor2 decodes what is in order (_cbor_cpython.py); whatever is not go
 wrong and where.
 """
 
-from . import _cbor, limits
+from . import limits
 from ._cbor import too_many
 from ._compat import MICROPYTHON
-from .errors import LimitError, LocalProtocolError, RemoteProtocolError
+from .errors import LimitError, LocalProtocolError, RemoteProtocolError, VicinalError
 from .event import Event
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["decode", "encode"]
 
 if MICROPYTHON:
-    _dumps = _cbor.dumps
+    from ._cbor import dumps as _dumps
 else:
     from ._cbor_cpython import dumps as _dumps
     from ._cbor_cpython import loads_if_canonical
@@ -47,11 +47,17 @@ def encode(event: Event) -> bytes:
 
 
 def decode(data: bytes) -> Event:
+    from ._cbor_read import loads
+
     item = None if MICROPYTHON else loads_if_canonical(data)
     try:
-        event = _from_item(_cbor.loads(data) if item is None else item)
-    except LocalProtocolError as error:
-        raise RemoteProtocolError(str(error))
+        event = _from_item(loads(data) if item is None else item)
+    except VicinalError as error:
+        if item is not None:
+            loads(data)  # cbor2 lets simple values through; our own reader knows the place
+        if isinstance(error, LocalProtocolError):
+            raise RemoteProtocolError(str(error))
+        raise
     if not MICROPYTHON:
         event._wire = bytes(data)
     return event

@@ -3,11 +3,12 @@
 from .._compat import MICROPYTHON
 from . import _postings
 from ._match import kind_of
-from ._postings import bisect_left, bisect_right
 
 _postings_cpython: "Any" = None
-if not MICROPYTHON:
-    from ._intervals_cpython import Intervals
+if MICROPYTHON:
+    from ._bisect import bisect_left, bisect_right
+else:
+    from ._intervals_cpython import Intervals, bisect_left, bisect_right  # type: ignore[assignment]
 
     try:
         from . import _postings_cpython

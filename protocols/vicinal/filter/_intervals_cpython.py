@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ._constraints import Constraint
 
+__all__ = ["Intervals", "bisect_left", "bisect_right", "joined"]
+
 _SAFE = 1 << 53
 _LOWER, _UPPER = (">", ">="), ("<", "<=")
 

@@ -80,15 +80,13 @@ def _terms(node: "Any") -> "tuple[list[Literals], bool]":
         return [[node]], True
     parts = [_terms(part) for part in node.terms]
     exact = all([same for _, same in parts])
-    # Small factors first: what no longer fits is dropped, which widens, and the large ones weigh least.
+    # Small factors first: what no longer fits is dropped, which widens, and the large ones weigh least. (The place is
+    # part of the key because MicroPython's sort is not stable.)
     product: list[Literals] = [[]]
-    for terms, _ in sorted(parts, key=_size):
+    for number in sorted([(len(terms), i) for i, (terms, _) in enumerate(parts)]):
+        terms = parts[number[1]][0]
         if len(product) * len(terms) > limits.MAX_DNF_TERMS:
             exact = False
             continue
         product = [left + [literal for literal in right if literal not in left] for left in product for right in terms]
     return product, exact
-
-
-def _size(part: "tuple[list[Literals], bool]") -> int:
-    return len(part[0])

@@ -4,18 +4,11 @@ Numbers  a list of term numbers that gives slices of itself
 Needs    how often each must occur; which do, in a list of slices
 """
 
-from .._compat import MICROPYTHON
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-if MICROPYTHON:
-    from ._bisect import bisect_left, bisect_right
-else:
-    from bisect import bisect_left, bisect_right  # type: ignore[assignment]
-
-__all__ = ["Needs", "Numbers", "Reals", "bisect_left", "bisect_right"]
+__all__ = ["Needs", "Numbers", "Reals"]
 
 
 class Numbers:

@@ -21,8 +21,10 @@ def simplify(node: Node) -> Node:
         return folded
     kept = [_needed(literals) for literals in terms if not Term(literals).empty()]
     nodes = _merge_equalities([join(And, literals) for literals in kept])
+    parts = list(nodes)
     # Longest first, so that of two equal terms the later stays.
-    for part in sorted(nodes, key=size, reverse=True):
+    for order in sorted([(-size(part), i) for i, part in enumerate(nodes)]):
+        part = parts[order[1]]
         others = [other for other in nodes if other is not part]
         if any([covers(other, part) for other in others]):
             nodes = others
