@@ -173,7 +173,7 @@ class Proximity:
 
 
 def distance(lat1: int, lon1: int, lat2: int, lon2: int) -> float:
-    """Metres between two positions in 1e-7 degrees: within 0.5 m to 100 km, within 0.6 % anywhere."""
+    """Metres between two positions in 1e-7 degrees: within 0.5 m to 100 km, within 1 % to 10,000 km."""
     east, north = _offset(lat1, lon1, lat2, lon2)
     half = math.sqrt(east * east + north * north) / (2 * _MEAN_RADIUS)
     # The arc over the chord. The series is exact to float precision below 1,000 km and keeps 32-bit floats good.

@@ -89,7 +89,7 @@ def test_thousands_of_filters(numpy, monkeypatch):
         del filters[i]
     for i in range(60):
         place = [("lat", 531000000 + i * 1000000), ("lon", -62500000)]
-        event = Event(f"S{i}", [("rate", i * 1.5), ("zone", f"z{i}")] + place)
+        event = Event(f"S{i}", [("rate", i * 1.5), ("zone", f"z{i}"), *place])
         assert sorted(index.match(event)) == [key for key, one in filters.items() if one.matches(event)]
 
 
@@ -120,4 +120,5 @@ def test_more_alternatives_than_a_normal_form_may_have_still_match_exactly():
     index.add("wide", condition)
     yes = Event("s", [(f"a{i}", 1) for i in range(10)])
     no = Event("s", [(f"a{i}", 1) for i in range(9)])
-    assert index.match(yes) == ["wide"] and index.match(no) == []
+    assert index.match(yes) == ["wide"]
+    assert index.match(no) == []
