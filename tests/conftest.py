@@ -13,6 +13,8 @@ import pytest
 from hypothesis import settings
 from spec_report import SpecReport, sentences
 
+pytest_plugins = ["pytester"]  # the report is tested by runs within the run
+
 ROOT = Path(__file__).parent.parent
 MICROPYTHON = ROOT / ".tools" / "micropython" / "micropython"
 ADVICE = "MICROPYTHON TESTS SKIPPED: run tools/get_micropython.sh"

@@ -1,4 +1,4 @@
-"""The laws of the wire: one encoding for every event, and nothing else accepted; by cbor2 and by our own codec alike."""
+"""The laws of the wire: one encoding for every event and nothing else accepted, by cbor2 and by our own codec alike."""
 
 import random
 from unittest import mock

@@ -13,10 +13,15 @@ import struct
 import sys
 
 from vicinal import _cbor, control, json_form, wire
+from vicinal._cbor_read import loads as cbor_loads
 from vicinal.distlist import DistList
 from vicinal.errors import FilterSyntaxError, LocalProtocolError, RemoteProtocolError
 from vicinal.event import Event
 from vicinal.filter import Filter
+from vicinal.filter._covering import covers as node_covers
+from vicinal.filter._covering import overlaps as node_overlaps
+from vicinal.filter._simplify import simplify
+from vicinal.filter._text import text_of
 from vicinal.proximity import Proximity, distance
 from vicinal.stream import FrameReader, frame
 
@@ -88,19 +93,19 @@ def appendix_a(vector):
     """`profile` is "inside", or what the refusal says."""
     data = unhex(vector["hex"])
     if vector["profile"] != "inside":
-        refused(vector["profile"], RemoteProtocolError, _cbor.loads, data)
+        refused(vector["profile"], RemoteProtocolError, cbor_loads, data)
         return
-    value = _cbor.loads(data)
+    value = cbor_loads(data)
     if not isinstance(value, float) and "decoded" in vector and not isinstance(value, dict):
         same(value, vector["decoded"], "decoded")
     same(_cbor.dumps(value), data, "encoded")
     for size in range(len(data)):
-        refused("truncated", RemoteProtocolError, _cbor.loads, data[:size])
+        refused("truncated", RemoteProtocolError, cbor_loads, data[:size])
 
 
 def appendix_f(line):
     """Every line is ill-formed."""
-    refused("", RemoteProtocolError, _cbor.loads, unhex(line.replace(" ", "")))
+    refused("", RemoteProtocolError, cbor_loads, unhex(line.replace(" ", "")))
 
 
 def streams(vector):
@@ -149,23 +154,25 @@ def bad_filters(vector):
 
 
 def covers(vector):
-    a, b = Filter(vector["a"]), Filter(vector["b"])
-    same(a.covers(b), vector["covers"], "covers")
-    same(a.overlaps(b), vector["overlaps"], "overlaps")
-    same(b.overlaps(a), vector["overlaps"], "overlaps, the other way round,")
+    # A device's Filter only matches; what else CPython's can do is in modules that run on both.
+    a, b = Filter(vector["a"]).node, Filter(vector["b"]).node
+    same(node_covers(a, b), vector["covers"], "covers")
+    same(node_overlaps(a, b), vector["overlaps"], "overlaps")
+    same(node_overlaps(b, a), vector["overlaps"], "overlaps, the other way round,")
 
 
 def simplified(vector):
     """`expr` becomes `simple`, and written back it reads as the same filter."""
-    simple = Filter(vector["expr"]).simplify()
-    same(str(simple), vector["simple"], "simplified")
-    same(Filter(str(simple)) == simple, True, "read back")
+    simple = simplify(Filter(vector["expr"]).node)
+    same(text_of(simple), vector["simple"], "simplified")
+    same(Filter(text_of(simple)).node == simple, True, "read back")
 
 
 def translations(vector):
     """`expr` for `target` (with `options`) is `text`, and `exact` or wider."""
-    translate = getattr(Filter(vector["expr"]), "to_" + vector["target"])
-    found = translate(**vector.get("options", {}))
+    name = "to_" + vector["target"]
+    module = __import__("vicinal.filter.translate." + vector["target"], None, None, (name,))
+    found = getattr(module, name)(Filter(vector["expr"]).node, **vector.get("options", {}))
     same(found.text, vector["text"])
     same(found.exact, vector["exact"], "exact")
 
