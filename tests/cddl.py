@@ -1,7 +1,7 @@
 """CDDL (RFC 8610), as much of it as protocols/spec uses, with its meaning as a parsing expression grammar (appendix A).
 
 The CDDL checkers to be had from PyPI do not follow groups in arrays (cddl-rs, under pycddl) or do not live with
-this cbor2 (zcbor). What is here knows rules, literals, ranges, .size, arrays, groups, choices, * and ?, and nothing else.
+this cbor2 (zcbor). What is here knows rules, literals, ranges, .size, arrays, groups, choices, * and ?, no more.
 """
 
 import re

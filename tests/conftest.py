@@ -1,7 +1,7 @@
 """What holds for every test: how many cases hypothesis draws, the report on the specification, and MicroPython.
 
-HYPOTHESIS_PROFILE is default, ci or soak. A test marked `micropython` needs the interpreter of tools/get_micropython.sh:
-without it the test is skipped and the summary says so; with CI=true it fails.
+HYPOTHESIS_PROFILE is default, ci or soak. A test marked `micropython` needs what tools/get_micropython.sh gets: without
+it the test is skipped and the summary says so; with CI=true it fails.
 """
 
 import os
@@ -26,7 +26,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "spec(*numbers): the sentences of protocols/spec that the test would notice broken")
+    config.addinivalue_line(
+        "markers", "spec(*numbers): the sentences of protocols/spec that the test would notice broken"
+    )
     try:
         defined = sentences()
     except ValueError as error:
@@ -51,7 +53,11 @@ class _Skipped:
         self.count = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "setup" and report.skipped and ("micropython", "missing") in map(tuple, report.user_properties):
+        if (
+            report.when == "setup"
+            and report.skipped
+            and ("micropython", "missing") in map(tuple, report.user_properties)
+        ):
             self.count += 1
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,8 +1,8 @@
 """Which sentences of protocols/spec the tests exercise.
 
-A page numbers its sentences, **[WIRE-3]**; a test cites those it would notice broken, @pytest.mark.spec("WIRE-3"). A test that
-cites what no page says is an error of collection: a sentence that was renumbered must not leave its test behind. At the end
-of a run:
+A page numbers its sentences, **[WIRE-3]**; a test cites those it would notice broken, @pytest.mark.spec("WIRE-3").
+A test that cites what no page says is an error of collection: a sentence that was renumbered must not leave its test
+behind. At the end of a run:
 
     spec: 140 of 149 sentences exercised
     not exercised: CBOR-17, ...

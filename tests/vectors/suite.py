@@ -2,8 +2,8 @@
 
     python suite.py FOLDER          FOLDER is protocols/vectors; `vicinal` is on the path
 
-One line for each failure, a last line `vectors: N passed, M failed`, exit code 1 if any failed. Written for MicroPython:
-no pytest, one file in memory at a time. What a vector's fields mean is said at the function that runs it.
+One line for each failure, a last line `vectors: N passed, M failed`, exit code 1 if any failed. Written for
+MicroPython: no pytest, one file in memory at a time. What a vector's fields mean is said at the function that runs it.
 """
 
 import binascii
@@ -37,13 +37,16 @@ def same(got, want, what="got"):
 
 def refused(error, kind, call, *args):
     """The error's message must hold `error`: a refusal for another reason proves nothing."""
+    got = raised = None
     try:
         got = call(*args)
-    except kind as raised:
-        if error not in str(raised):
-            raise Wrong(f"refused with {str(raised)!r}, want {error!r}")
-        return raised
-    raise Wrong(f"accepted as {got!r}, want {error!r}")
+    except kind as found:
+        raised = found
+    if raised is None:
+        raise Wrong(f"accepted as {got!r}, want {error!r}")
+    if error not in str(raised):
+        raise Wrong(f"refused with {str(raised)!r}, want {error!r}")
+    return raised
 
 
 def unhex(text):
@@ -61,7 +64,7 @@ def event_of(found):
 def value_of(value):
     if not isinstance(value, dict):
         return value
-    key, inner = list(value.items())[0]
+    ((key, inner),) = value.items()
     if key == "$bytes":
         return binascii.a2b_base64(inner)
     if key == "$f64":
@@ -290,7 +293,7 @@ FILES = (
 
 
 def load(path):
-    with open(path, "rb") as file:
+    with open(path, "rb") as file:  # noqa: PTH123  (MicroPython has no pathlib)
         data = file.read()
     if path.endswith(".hex"):
         return {"": [line for line in data.decode().split("\n") if line]}
