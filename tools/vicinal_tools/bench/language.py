@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import cbor2
 
-from vicinal import _cbor, wire
+from vicinal import _cbor_read, wire
 from vicinal.errors import RemoteProtocolError
 from vicinal.event import Event
 from vicinal.filter import Filter
@@ -38,7 +38,7 @@ def rows() -> Iterator[Row]:
     yield Row(
         "decode and check it", us(ours), f"json.loads {us(peer)}, cbor2 alone {us(peer2)}", f"{ours / peer:.1f} x json"
     )
-    ours, peer = cpu_time(lambda: wire._from_item(_cbor.loads(data)), lambda: wire.decode(data))
+    ours, peer = cpu_time(lambda: wire._from_item(_cbor_read.loads(data)), lambda: wire.decode(data))
     yield Row("decode with the device's codec", us(ours), f"with cbor2 {us(peer)}", f"{ours / peer:.1f} x")
     condition = Filter("subject = 'Speed' AND rate > 30")
     params = event.params
