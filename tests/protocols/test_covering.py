@@ -1,9 +1,9 @@
 """Covering and overlapping: never wrong, and right both ways where the design promises it.
 
-Brute force decides what is true: a constraint is the set of values of a domain that it accepts, as bits of an integer, so
-that `a` covers `b` when no bit of b is outside a. The domains hold a counter-example whenever there is one at all: numbers
-between and beyond all constants, more of them than a filter excludes; strings with letters between and beyond
-those of the constants, long enough for a prefix, a piece and a suffix with a stranger between them.
+Brute force decides what is true: a constraint is the set of values of a domain that it accepts, as bits of an
+integer, so that `a` covers `b` when no bit of b is outside a. The domains hold a counter-example whenever there is one
+at all: numbers between and beyond all constants, more of them than a filter excludes; strings with letters between and
+beyond those of the constants, long enough for a prefix, a piece and a suffix with a stranger between them.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from protocols.evaluators.reference import like
-from strategies import Seeded, batch, meetings, seeds
+from strategies import Seeded, batch, conjunctions, events, meetings, seeds
 
 from vicinal.event import Event
 from vicinal.filter import Filter
@@ -132,7 +133,9 @@ def _three_letters() -> Domain:
 
 @cache
 def _two_letters() -> Domain:
-    return string_domain(Domain([*words("abcde", 6), "\U0010ffff", 1, True, b"", MISSING]), ["", "b", "d", "bd", "db", "bb"])
+    return string_domain(
+        Domain([*words("abcde", 6), "\U0010ffff", 1, True, b"", MISSING]), ["", "b", "d", "bd", "db", "bb"]
+    )
 
 
 @cache
@@ -289,6 +292,15 @@ def covering(a: str, b: str, some: list[Event]) -> None:
             assert f.matches(event) or not g.matches(event), f"{a}  covers  {b}, but not {event}"
 
 
+SMALL = {"s": "s", "i": "i", "d": "d", "$q": "s"}
+
+
+@given(conjunctions(SMALL), conjunctions(SMALL, 2), st.lists(events(SMALL), max_size=3))
+def test_covering_of_conjunctions_is_sound(b: str, a: str, some: list[Event]) -> None:
+    sound(a, b, some, search=True)
+    sound(a, f"{a} AND {b}", some, search=True)
+
+
 @given(seeds)
 def test_every_filter_covers_and_overlaps_itself(seed: int) -> None:
     for text, some in batch(seed, size=10):
@@ -338,7 +350,14 @@ def test_relations_of_two_names(op: str, wanted: str) -> None:
             shows_why_not(f, g)
 
 
-CENTRES = [(0, 0), (533438000, -62546000), (533450000, -62546000), (850000000, 0), (0, 1799999000), (-450000000, 900000000)]
+CENTRES = [
+    (0, 0),
+    (533438000, -62546000),
+    (533450000, -62546000),
+    (850000000, 0),
+    (0, 1799999000),
+    (-450000000, 900000000),
+]
 
 
 @given(seeds)
@@ -352,7 +371,10 @@ def test_circles(seed: int) -> None:
         circles = []
         for _ in range(2):
             shift = reach * 90 * one((0, 0.01, 0.3, 1, 2))
-            where = max(-900000000, min(900000000, int(lat + between(-1, 1) * shift))), lon + int(between(-1, 1) * shift)
+            where = (
+                max(-900000000, min(900000000, int(lat + between(-1, 1) * shift))),
+                lon + int(between(-1, 1) * shift),
+            )
             circles.append((*_on_earth(*where), max(1, int(reach * between(0.01, 1)))))
         texts = [f"{one(('', '', 'NOT '))}within({a}, {b}, {r})".replace("(0, 0,", "(0.0, 0.0,") for a, b, r in circles]
         texts += [f"lat {one(('<', '<=', '>', '>='))} {circles[0][0] + int(between(-1, 1) * reach * 100)}"]
@@ -360,7 +382,10 @@ def test_circles(seed: int) -> None:
         for a, b, r in circles:
             for far in (0.0, 0.9, 0.99999, 1.0, 1.00001, 1.1):
                 place = _on_earth(a + int(between(-1, 1) * far * r * 90), b + int(between(-1, 1) * far * r * 90))
-                some += [Event("e", {"lat": place[0], "lon": place[1]}), Event("e", {"lat": a + int(far * r * 90.4), "lon": b})]
+                some += [
+                    Event("e", {"lat": place[0], "lon": place[1]}),
+                    Event("e", {"lat": a + int(far * r * 90.4), "lon": b}),
+                ]
         some = [event for event in some if abs(event.params["lat"]) <= 900000000]  # type: ignore[arg-type]
         sound(texts[0], texts[1], some)
         sound(texts[2], texts[1], some)

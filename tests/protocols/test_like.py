@@ -72,7 +72,9 @@ def work(pattern: str, text: str) -> int:
     return Counted.work
 
 
-@pytest.mark.parametrize("pattern", ["%a_%a_%b", "%" + "a_" * 20 + "b%", "%_a" * 8 + "%b%", "a%" * 10 + "b", "%a%a%a%_b_%c%"])
+@pytest.mark.parametrize(
+    "pattern", ["%a_%a_%b", "%" + "a_" * 20 + "b%", "%_a" * 8 + "%b%", "a%" * 10 + "b", "%a%a%a%_b_%c%"]
+)
 def test_steps_grow_with_the_text(pattern: str) -> None:
     """Ten times the text, about ten times the steps: a matcher that steps back would take a hundred times or more."""
     small, large = work(pattern, "a" * 1000), work(pattern, "a" * 10000)

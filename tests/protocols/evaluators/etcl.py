@@ -1,7 +1,8 @@
 """Constraints of the CORBA Notification Service (ETCL), evaluated over an event.
 
-A field that is missing makes the whole constraint false, unless `and` or `or` has decided before it is looked at: `exist`
-asks without looking. Unlike types compare as false, != included; `~` asks whether the string on its right contains the left one.
+A field that is missing makes the whole constraint false, unless `and` or `or` has decided before it is looked at:
+`exist` asks without looking. Unlike types compare as false, != included; `~` asks whether the string on its right
+contains the left one.
 """
 
 import re
@@ -41,12 +42,18 @@ class _Parser:
         while at < len(text):
             found = _TOKEN.match(text, at)
             assert found, text[at:]
-            self.tokens.append((str(found.lastgroup), found.group().strip() if found.lastgroup != "string" else found["string"]))
+            self.tokens.append(
+                (str(found.lastgroup), found.group().strip() if found.lastgroup != "string" else found["string"])
+            )
             at = found.end()
         self.at = 0
 
     def take(self, *wanted: str) -> str | None:
-        if self.at < len(self.tokens) and self.tokens[self.at][1] in wanted and self.tokens[self.at][0] in ("word", "op"):
+        if (
+            self.at < len(self.tokens)
+            and self.tokens[self.at][1] in wanted
+            and self.tokens[self.at][0] in ("word", "op")
+        ):
             self.at += 1
             return self.tokens[self.at - 1][1]
         return None

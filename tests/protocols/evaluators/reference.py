@@ -5,6 +5,8 @@
     LIKE      as a regular expression
     within    by the geodesic on WGS 84; too close to the edge to tell is an answer of its own
     logic     Kleene's: AND is the minimum of False < unknown < True, OR the maximum
+
+Nothing of the matcher is used but the tree that the parser made.
 """
 
 import re

@@ -1,7 +1,7 @@
 """JMS selectors evaluated by SQLite, one table of events, all of them at once.
 
-Where the two agree: three-valued logic, =, <>, order of numbers, IN, LIKE with ESCAPE (made case-sensitive), IS NULL. Where
-they do not, and what is done about it:
+Where the two agree: three-valued logic, =, <>, order of numbers, IN, LIKE with ESCAPE (made case-sensitive), IS NULL.
+Where they do not, and what is done about it:
 
     types     SQLite orders all values, unlike types are not false: events and filters must be typed by column
     $name     is a parameter there: written as a quoted name
@@ -27,7 +27,9 @@ def matching(selectors: list[str], events: list[Event]) -> list[list[bool]]:
         connection.execute(f"CREATE TABLE events ({', '.join(_quoted(name) for name in names)})")
         for event in events:
             found = properties(event)
-            connection.execute(f"INSERT INTO events VALUES ({', '.join('?' * len(names))})", [found.get(name) for name in names])
+            connection.execute(
+                f"INSERT INTO events VALUES ({', '.join('?' * len(names))})", [found.get(name) for name in names]
+            )
         return [_ask(connection, selector) for selector in selectors]
     finally:
         connection.close()
