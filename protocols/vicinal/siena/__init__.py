@@ -1,0 +1,8 @@
+"""The broker overlay: SIENA's content-based routing with multiscoping (seeds 002 and 003; DESIGN 4 and 6).
+
+topology   where is broker B: links and memberships as all brokers know them; the way from a scope to a scope
+records    what a broker says of itself, flooded to all: neighbours, scopes, what its producers advertise
+interest   which brokers care: subscriptions by origin, pruned by covering, kept where a producer may match them
+streams    packets from broker to broker, in order and once, whatever the links between them do
+broker     the state machine that puts them together
+"""

@@ -1,0 +1,514 @@
+"""A broker of the overlay, as a state machine: what happens goes in, what to do comes out.
+
+    link_up, link_down, receive        what the neighbours do
+    join_scope, leave_scope            what the administrator does
+    advertise, subscribe, publish ...  what the clients do; refused with a Refused that says why
+    handle_timeout(now)                at next_timeout()
+    actions()                          ("send", neighbour, message), ("deliver", client, event, trail)
+
+A client publishes under its own name: an event's producer is the client. Time is integer milliseconds.
+"""
+
+from ..errors import LocalProtocolError
+from ..filter._covering import covers, overlaps
+from ..filter.index import Index
+from ..scope.visibility import visible_in
+from .interest import Interest, Subscriptions
+from .records import Record, Records
+from .streams import MAX_QUEUE, Incoming, Outgoing
+from .topology import blocked_for, first_state, goal_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    from ..event import Event
+    from ..filter import Filter
+    from ..scope.graph import ScopeGraph, Tags
+    from .interest import Subscription
+    from .topology import Blocked, Goal, State
+
+    # broker, its incarnation, epoch of the stream to it, number in the stream, scopes wanted there
+    Target: TypeAlias = "tuple[str, int, int, int, Goal]"
+
+__all__ = ["Broker", "Refused"]
+
+# A packet that has made more hops goes round in circles between brokers that do not yet agree.
+MAX_HOPS = 255
+
+
+class Refused(LocalProtocolError):
+    """A client asked for what cannot be granted; the message says why."""
+
+
+class Broker:
+    def __init__(self, name: str, incarnation: int, graph: "ScopeGraph", trace: bool = False) -> None:
+        """`incarnation` must be greater than at every earlier start that was forgotten. With `trace`, events carry
+        their trail: the brokers and scopes they went through."""
+        self.name = name
+        self.incarnation = incarnation
+        self.graph = graph
+        self.trace = trace
+        self.records = Records(graph)
+        self.subscriptions = Subscriptions(self._told)
+        self.interest = Interest()
+        self.scopes: set[str] = set()  # whose events may be here
+        self.counts: dict[str, int] = {}
+        self._version = 0
+        self._links: list[str] = []
+        self._adverts: dict[tuple[str, int], tuple[Filter, Tags]] = {}
+        self._next_advert = 0
+        self._local = Index()
+        self._out: dict[str, Outgoing] = {}
+        self._in: dict[str, Incoming] = {}
+        self._tellings: dict[str, set[int]] = {}
+        self._last_published: dict[str, int] = {}
+        self._last_delivered: dict[str, dict[str, int]] = {}
+        self._leaving: dict[str, set[str]] = {}  # scope -> neighbours that may still send
+        self._actions: list[tuple[Any, ...]] = []
+        self._say()
+
+    # What comes out
+
+    def actions(self) -> "list[tuple[Any, ...]]":
+        found, self._actions = self._actions, []
+        return found
+
+    def next_timeout(self) -> "int | None":
+        dues = [stream.due for stream in self._out.values()] + [stream.due for stream in self._in.values()]
+        times = [due for due in dues if due is not None]
+        return min(times) if times else None
+
+    def handle_timeout(self, now: int) -> None:
+        for broker, stream in list(self._out.items()):
+            for number, packet in stream.again(now):
+                self._count("sent again")
+                self._transmit(broker, number, packet, now)
+        for broker, incoming in self._in.items():
+            self._acknowledge(broker, incoming, now)
+
+    def _send(self, neighbour: str, message: "tuple[Any, ...]") -> None:
+        self._actions.append(("send", neighbour, message))
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+
+    # Neighbours and what is known of the overlay
+
+    def link_up(self, neighbour: str, now: int) -> None:
+        if neighbour in self._links:
+            return
+        self._links.append(neighbour)
+        self._links.sort()
+        self._say()
+        for record in self.records.by_broker.values():
+            self._send(neighbour, ("record", record))
+        self._hurry(now)
+
+    def link_down(self, neighbour: str, now: int) -> None:
+        if neighbour not in self._links:
+            return
+        self._links.remove(neighbour)
+        for scope in list(self._leaving):
+            self._left(scope, neighbour)
+        self._say()
+        self._hurry(now)
+
+    def _say(self) -> None:
+        """A new record of this broker, to all neighbours."""
+        self._version += 1
+        adverts: list[tuple[Filter, Tags]] = []
+        for condition, tags in self._adverts.values():
+            if not any([tags == other[1] and covers(other[0].node, condition.node) for other in adverts]):
+                adverts.append((condition, tags))
+        stays = frozenset([scope for scope in self.scopes if scope not in self._leaving])
+        record = Record(self.name, self.incarnation, self._version, tuple(self._links), stays, tuple(adverts))
+        self.records.put(record)
+        self._spread(record, "")
+
+    def _spread(self, record: Record, sender: str) -> None:
+        for neighbour in self._links:
+            if neighbour != sender:
+                self._send(neighbour, ("record", record))
+
+    def receive(self, neighbour: str, message: "tuple[Any, ...]", now: int) -> None:
+        kind = message[0]
+        if kind == "packets":
+            self._forward(message[1], message[2], message[3], message[4], message[5], message[6], message[7], now)
+        elif kind == "record":
+            self._receive_record(neighbour, message[1], now)
+        elif kind == "ack":
+            self._receive_ack(message, now)
+        elif kind == "leave":
+            self._send(neighbour, ("left", message[1]))
+        elif kind == "left":
+            self._left(message[1], neighbour)
+
+    def _receive_record(self, neighbour: str, record: Record, now: int) -> None:
+        if record.broker == self.name:
+            # From before a start that was forgotten: ours is newer, or must become so.
+            if record.incarnation > self.incarnation:
+                raise LocalProtocolError(f"broker {self.name!r} was started with an old incarnation {self.incarnation}")
+            return
+        known = self.records.get(record.broker)
+        before = self.records.topology if known is not None else None
+        if not self.records.put(record):
+            return
+        self._spread(record, neighbour)
+        if known is not None and known.incarnation != record.incarnation:
+            self.interest.forget(record.broker)
+            self._in.pop(record.broker, None)
+            self._tellings.pop(record.broker, None)
+            self._restart(record)
+        if known is None or known.adverts != record.adverts or known.incarnation != record.incarnation:
+            for key, one in self.subscriptions.roots.items():
+                self._tell(record, key, one)
+            self._flush(record.broker, now)
+        if before is not self.records.topology:
+            self._hurry(now)
+
+    def _restart(self, record: Record) -> None:
+        """The other end forgot: what it had been told of subscriptions is told anew, events go on."""
+        stream = self._out.get(record.broker)
+        if stream is not None:
+            stream.restart(record.incarnation, [packet for _, packet in stream.packets if packet[0] == "event"])
+
+    def _hurry(self, now: int) -> None:
+        for stream in self._out.values():
+            stream.hurry(now)
+
+    # Scopes
+
+    def join_scope(self, scope: str) -> None:
+        if scope not in self.graph:
+            raise Refused(f"{scope!r} is no scope")
+        self._leaving.pop(scope, None)
+        self.scopes.add(scope)
+        self._say()
+
+    def leave_scope(self, scope: str) -> None:
+        """The broker belongs to it until every neighbour has said that it will send no more of it: until then events
+        under way still arrive, and they may."""
+        if scope not in self.scopes or scope in self._leaving:
+            return
+        self._leaving[scope] = set(self._links)
+        self._say()
+        for neighbour in self._links:
+            self._send(neighbour, ("leave", scope))
+        self._left(scope, "")
+
+    def _left(self, scope: str, neighbour: str) -> None:
+        waiting = self._leaving.get(scope)
+        if waiting is None:
+            return
+        waiting.discard(neighbour)
+        if waiting:
+            return
+        del self._leaving[scope]
+        self.scopes.discard(scope)
+        # What still waits here of that scope may no longer be held.
+        for stream in self._out.values():
+            stream.packets = [(number, self._purged(packet, scope)) for number, packet in stream.packets]
+        for incoming in self._in.values():
+            for number, packet in incoming.held.items():
+                incoming.held[number] = self._purged(packet, scope)
+
+    def _purged(self, packet: "tuple[Any, ...]", scope: str) -> "tuple[Any, ...]":
+        if packet[0] == "event" and any([name == scope for _, name in packet[2].scopes]):
+            self._count("dropped: left the scope")
+            return ("void",)
+        return packet
+
+    # Clients
+
+    def advertise(self, client: str, condition: "Filter", tags: "Tags") -> int:
+        """The number to publish under."""
+        self._check_tags(tags)
+        self._next_advert += 1
+        self._adverts[(client, self._next_advert)] = (condition, tags)
+        self._say()
+        return self._next_advert
+
+    def unadvertise(self, client: str, advert: int) -> None:
+        if (client, advert) not in self._adverts:
+            raise Refused(f"client {client!r} has no advertisement {advert}")
+        del self._adverts[(client, advert)]
+        self._say()
+
+    def subscribe(self, client: str, condition: "Filter", tags: "Tags", now: int) -> int:
+        """The number to unsubscribe by."""
+        self._check_tags(tags)
+        key = self.subscriptions.add(client, condition, tags)
+        self._local.add(key, condition)
+        self._flush_all(now)
+        return key
+
+    def unsubscribe(self, client: str, key: int, now: int) -> None:
+        one = self.subscriptions.by_key.get(key)
+        if one is None or one.client != client:
+            raise Refused(f"client {client!r} has no subscription {key}")
+        self._local.remove(key)
+        self.subscriptions.remove(key)
+        self._flush_all(now)
+
+    def drop_client(self, client: str, now: int) -> None:
+        """It is gone: so are its advertisements and subscriptions."""
+        for key in [key for key, one in self.subscriptions.by_key.items() if one.client == client]:
+            self.unsubscribe(client, key, now)
+        for held in [held for held in self._adverts if held[0] == client]:
+            self.unadvertise(held[0], held[1])
+        self._last_delivered.pop(client, None)
+
+    def publish(self, client: str, advert: int, event: "Event", now: int) -> int:
+        """To how many brokers it goes. An event that was published before is accepted again, and goes nowhere."""
+        if (client, advert) not in self._adverts:
+            raise Refused(f"client {client!r} has no advertisement {advert}")
+        condition, tags = self._adverts[(client, advert)]
+        if event.producer != client or event.seq is None:
+            raise Refused(f"client {client!r} publishes under its own name, not {event.producer!r}, and numbered")
+        if not condition.matches(event):
+            raise Refused(f"event {event.subject!r} is outside the advertisement {condition}")
+        for _, scope in tags.scopes:
+            if scope not in self.scopes:
+                raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
+        if event.seq <= self._last_published.get(client, -1):
+            self._count("published again")
+            return 0
+        goals = self._goals(event, tags)
+        for broker, _ in goals:
+            if broker in self._out and len(self._out[broker].packets) >= MAX_QUEUE:
+                if self.records.topology.towards(self.name, broker) is not None:
+                    raise Refused(f"{MAX_QUEUE} packets wait for broker {broker!r}: try again later")
+                self._give_up(broker)
+        self._last_published[client] = event.seq
+        self._count("published")
+        for broker, wanted in goals:
+            self._stream(broker).put(("event", event, tags, wanted))
+        self._flush_event(goals, now)
+        return len(goals)
+
+    def _goals(self, event: "Event", tags: "Tags") -> "list[tuple[str, Goal]]":
+        """The brokers that care and may see it, and the scopes in which they do."""
+        found: list[tuple[str, Goal]] = []
+        for broker, subscribed in self.interest.match(event):
+            wanted = goal_of(tags, subscribed)
+            if wanted is None or (broker, wanted) in found:
+                continue
+            pairs = zip(tags.scopes, wanted)
+            if all([scope is None or visible_in(self.graph, event, start[1], scope) for start, scope in pairs]):
+                found.append((broker, wanted))
+        return sorted(found, key=_by_name)
+
+    def _check_tags(self, tags: "Tags") -> None:
+        for dimension, scope in tags.scopes:
+            if scope not in self.graph or self.graph.scopes[scope].dimension != dimension:
+                raise Refused(f"{scope!r} is no scope of dimension {dimension!r}")
+            if scope not in self.scopes:
+                raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
+
+    # Telling others of subscriptions
+
+    def _told(self, key: int, one: "Subscription | None") -> None:
+        if one is None:
+            self.interest.remove(self.name, key)
+            for broker, keys in self._tellings.items():
+                if key in keys:
+                    keys.discard(key)
+                    self._stream(broker).put(("remove", key))
+            return
+        self.interest.add(self.name, key, one.filter, one.tags)
+        for record in self.records.by_broker.values():
+            self._tell(record, key, one)
+
+    def _tell(self, record: Record, key: int, one: "Subscription") -> None:
+        if record.broker == self.name or key in self._tellings.get(record.broker, ()):
+            return
+        for condition, tags in record.adverts:
+            if self._may_see(tags, one.tags) and overlaps(condition.node, one.filter.node):
+                self._tellings.setdefault(record.broker, set()).add(key)
+                self._stream(record.broker).put(("add", key, one.filter, one.tags))
+                return
+
+    def _may_see(self, advertised: "Tags", subscribed: "Tags") -> bool:
+        """Whether some event could be visible, interfaces aside: the two have a scope above them in common."""
+        wanted = goal_of(advertised, subscribed)
+        if wanted is None:
+            return False
+        for (_, start), scope in zip(advertised.scopes, wanted):
+            if scope is not None:
+                mine, theirs = self.graph.above(start), self.graph.above(scope)
+                mine.add(start)
+                theirs.add(scope)
+                if not mine & theirs:
+                    return False
+        return True
+
+    # Packets
+
+    def _stream(self, broker: str) -> Outgoing:
+        if broker not in self._out:
+            record = self.records.get(broker)
+            self._out[broker] = Outgoing(record.incarnation if record is not None else 0)
+        return self._out[broker]
+
+    def _flush_all(self, now: int) -> None:
+        for broker in sorted(self._out):
+            self._flush(broker, now)
+
+    def _flush(self, broker: str, now: int) -> None:
+        if broker in self._out:
+            stream = self._out[broker]
+            for number, packet in stream.ready(now):
+                self._transmit(broker, number, packet, now)
+
+    def _flush_event(self, goals: "list[tuple[str, Goal]]", now: int) -> None:
+        """One packet for all brokers for which the event is next, the others when their turn comes."""
+        together: list[Target] = []
+        content: Any = None
+        for broker, wanted in goals:
+            stream = self._out[broker]
+            ready = stream.ready(now)
+            for number, packet in ready:
+                if number == stream.next - 1 and packet[0] == "event" and packet[3] == wanted:
+                    content = packet
+                    together.append((broker, stream.incarnation, stream.epoch, number, wanted))
+                else:
+                    self._transmit(broker, number, packet, now)
+        if content is not None:
+            self._forward(0, self.name, self.incarnation, first_state(content[2]), content[:3], together, (), now)
+
+    def _transmit(self, broker: str, number: int, packet: "tuple[Any, ...]", now: int) -> None:
+        stream = self._out[broker]
+        state: State = ()
+        wanted: Goal = ()
+        if packet[0] == "event":
+            state, wanted = first_state(packet[2]), packet[3]
+            topology = self.records.topology
+            there_is_a_way = topology.towards(self.name, broker) is not None
+            if there_is_a_way and topology.step(self.name, state, broker, wanted, self._blocked(packet[1])) is None:
+                # But none within its scopes: it is not to be seen there any more.
+                self._count("dropped: no way within its scopes")
+                self._forget(broker, number)
+                packet, state, wanted = ("void",), (), ()
+            packet = packet[:3]
+        target: Target = (broker, stream.incarnation, stream.epoch, number, wanted)
+        self._forward(0, self.name, self.incarnation, state, packet, [target], (), now)
+
+    def _blocked(self, event: "Event") -> "Blocked":
+        return blocked_for(self.graph, event)
+
+    def _give_up(self, broker: str) -> None:
+        """It has been out of reach for too long: what waits for it goes, and is counted. When it is back, it is told of
+        all subscriptions anew."""
+        stream = self._out[broker]
+        for _, packet in stream.packets:
+            if packet[0] == "event":
+                self._count("dropped: out of reach")
+        stream.restart(stream.incarnation, [])
+        self._tellings.pop(broker, None)
+        record = self.records.get(broker)
+        if record is not None:
+            for key, one in self.subscriptions.roots.items():
+                self._tell(record, key, one)
+
+    def _forget(self, broker: str, number: int) -> None:
+        stream = self._out[broker]
+        stream.packets = [(n, ("void",) if n == number else packet) for n, packet in stream.packets]
+
+    def _forward(
+        self,
+        hops: int,
+        source: str,
+        incarnation: int,
+        state: "State",
+        content: "tuple[Any, ...]",
+        targets: "list[Target]",
+        trail: "tuple[Any, ...]",
+        now: int,
+    ) -> None:
+        """One step for a packet: those of its targets that are here arrive, the others go on, together where they
+        can."""
+        if not all([scope in self.scopes for scope, _ in state]):
+            self._count("dropped: not in its scopes")
+            return
+        blocked: Blocked = self._blocked(content[1]) if state else frozenset()
+        topology = self.records.topology
+        groups: dict[Any, list[Any]] = {}
+        for target in targets:
+            step = topology.step(self.name, state, target[0], target[4], blocked)
+            if step is None or (step.hop is not None and (hops >= MAX_HOPS or step.hop not in self._links)):
+                self._count("lost on the way")
+                continue
+            walked = trail + tuple([(self.name, mapped) for mapped in step.states]) if self.trace else ()
+            if step.hop is None:
+                self._arrive(source, incarnation, target, content + (target[4],), walked, now)
+            else:
+                groups.setdefault((step.hop, step.states[-1], walked), []).append(target)
+        for (hop, after, walked), some in groups.items():
+            self._send(hop, ("packets", hops + 1, source, incarnation, after, content, some, walked))
+
+    def _arrive(
+        self, source: str, incarnation: int, target: "Any", packet: "tuple[Any, ...]", trail: "Any", now: int
+    ) -> None:
+        known = self.records.get(source)
+        if target[1] != self.incarnation or (known is not None and known.incarnation > incarnation):
+            return  # of a stream that was started anew since
+        stream = self._in.get(source)
+        epoch = (incarnation, target[2])
+        if stream is None or stream.epoch < epoch:
+            if source != self.name:
+                self.interest.forget(source)
+            stream = self._in[source] = Incoming(epoch)
+        if stream.epoch > epoch:
+            return
+        for content in stream.take(target[3], packet + (trail,), now):
+            self._handle(source, content)
+        self._acknowledge(source, stream, now)
+
+    def _handle(self, source: str, content: "tuple[Any, ...]") -> None:
+        kind = content[0]
+        if kind == "add":
+            self.interest.add(source, content[1], content[2], content[3])
+        elif kind == "remove":
+            self.interest.remove(source, content[1])
+        elif kind == "event":
+            self._deliver(content[1], content[2], content[3], content[4])
+
+    def _deliver(self, event: "Event", tags: "Tags", wanted: "Goal", trail: "Any") -> None:
+        producer: Any = event.producer
+        for key in sorted(self._local.match(event)):
+            one = self.subscriptions.by_key[key]
+            if one.client == producer or goal_of(tags, one.tags) != wanted:
+                continue
+            last = self._last_delivered.setdefault(one.client, {})
+            if event.seq <= last.get(producer, -1):  # type: ignore[operator]
+                continue
+            last[producer] = event.seq  # type: ignore[assignment]
+            self._count("delivered")
+            self._actions.append(("deliver", one.client, event, trail))
+
+    def _acknowledge(self, broker: str, stream: Incoming, now: int) -> None:
+        number = stream.acknowledge(now)
+        if number is not None:
+            self._route_ack(("ack", 0, self.name, self.incarnation, broker, stream.epoch, number), now)
+
+    def _receive_ack(self, message: "tuple[Any, ...]", now: int) -> None:
+        self._route_ack(("ack", message[1] + 1) + message[2:], now)
+
+    def _route_ack(self, message: "tuple[Any, ...]", now: int) -> None:
+        _, hops, by, incarnation, to, epoch, number = message
+        if to == self.name:
+            stream = self._out.get(by)
+            if stream is not None and stream.incarnation == incarnation and epoch == (self.incarnation, stream.epoch):
+                stream.acknowledged(number, now)
+                self._flush(by, now)
+            return
+        hop = self.records.topology.towards(self.name, to)
+        if hop is None or hops >= MAX_HOPS or hop not in self._links:
+            self._count("lost on the way")
+            return
+        self._send(hop, message)
+
+
+def _by_name(goal: "tuple[str, Goal]") -> "tuple[str, str]":
+    return (goal[0], repr(goal[1]))

@@ -1,0 +1,103 @@
+"""Which brokers care.
+
+`Subscriptions` are a broker's own, of its clients: those that another with the same tags covers need not be told to
+anybody. `Interest` is what other brokers (and the broker itself) have told a broker with producers: an index of
+filters by origin.
+"""
+
+from ..filter import Filter
+from ..filter._covering import covers
+from ..filter.index import Index
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..event import Event
+    from ..scope.graph import Tags
+
+__all__ = ["Interest", "Subscription", "Subscriptions"]
+
+
+class Subscription:
+    __slots__ = ("client", "filter", "key", "tags")
+
+    def __init__(self, client: str, key: int, filter: Filter, tags: "Tags") -> None:
+        self.client = client
+        self.key = key
+        self.filter = filter
+        self.tags = tags
+
+
+class Subscriptions:
+    """`told(key, subscription or None)` is called when a root appears or goes."""
+
+    def __init__(self, told: "Callable[[int, Subscription | None], None]") -> None:
+        self.by_key: dict[int, Subscription] = {}
+        self.roots: dict[int, Subscription] = {}
+        self._told = told
+        self._next = 0
+
+    def add(self, client: str, condition: Filter, tags: "Tags") -> int:
+        self._next += 1
+        one = Subscription(client, self._next, condition, tags)
+        self.by_key[one.key] = one
+        if not any([_covers(root, one) for root in self.roots.values()]):
+            self._raise(one)
+            for root in list(self.roots.values()):
+                if root is not one and _covers(one, root):
+                    self._lower(root)
+        return one.key
+
+    def remove(self, key: int) -> None:
+        one = self.by_key.pop(key)
+        if key not in self.roots:
+            return
+        # What it covered must be told before it goes, so that nothing is missed in between.
+        for other in self.by_key.values():
+            if other.key not in self.roots and _covers(one, other):
+                if not any([root is not one and _covers(root, other) for root in self.roots.values()]):
+                    self._raise(other)
+        self._lower(one)
+
+    def _raise(self, one: Subscription) -> None:
+        self.roots[one.key] = one
+        self._told(one.key, one)
+
+    def _lower(self, one: Subscription) -> None:
+        del self.roots[one.key]
+        self._told(one.key, None)
+
+
+def _covers(a: Subscription, b: Subscription) -> bool:
+    return a.tags == b.tags and covers(a.filter.node, b.filter.node)
+
+
+class Interest:
+    """Filters of other brokers, under (broker, key)."""
+
+    def __init__(self) -> None:
+        self._index = Index()
+        self._tags: dict[tuple[str, int], Tags] = {}
+
+    def __len__(self) -> int:
+        return len(self._tags)
+
+    def add(self, broker: str, key: int, condition: Filter, tags: "Tags") -> None:
+        self.remove(broker, key)
+        self._index.add((broker, key), condition)
+        self._tags[(broker, key)] = tags
+
+    def remove(self, broker: str, key: int) -> None:
+        if (broker, key) in self._tags:
+            self._index.remove((broker, key))
+            del self._tags[(broker, key)]
+
+    def forget(self, broker: str) -> None:
+        for name, key in [held for held in self._tags if held[0] == broker]:
+            self.remove(name, key)
+
+    def match(self, event: "Event") -> "set[tuple[str, Any]]":
+        """The brokers that care, each with the tags of the subscriptions for which it does."""
+        return {(held[0], self._tags[held]) for held in self._index.match(event)}

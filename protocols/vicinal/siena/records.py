@@ -1,0 +1,73 @@
+"""What brokers say of themselves, flooded to all: link state, scope memberships, advertisements.
+
+A record replaces every older one of its broker: (incarnation, version) grows, the incarnation with every start that
+lost its memory. This is the scope look-up table of seed 003, 4.2: it says where a scope is, and so where
+subscriptions need to travel: to brokers whose producers advertise something they could see, and nowhere else.
+"""
+
+from ..scope.graph import ScopeGraph
+from .topology import Topology
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..filter import Filter
+    from ..scope.graph import Tags
+
+__all__ = ["Record", "Records"]
+
+
+class Record:
+    __slots__ = ("adverts", "broker", "incarnation", "neighbours", "scopes", "version")
+
+    def __init__(
+        self,
+        broker: str,
+        incarnation: int,
+        version: int,
+        neighbours: "tuple[str, ...]",
+        scopes: "frozenset[str]",
+        adverts: "tuple[tuple[Filter, Tags], ...]",
+    ) -> None:
+        self.broker = broker
+        self.incarnation = incarnation
+        self.version = version
+        self.neighbours = neighbours
+        self.scopes = scopes
+        self.adverts = adverts
+
+    def newer_than(self, other: "Record") -> bool:
+        return (self.incarnation, self.version) > (other.incarnation, other.version)
+
+
+class Records:
+    def __init__(self, graph: ScopeGraph) -> None:
+        self.graph = graph
+        self.by_broker: dict[str, Record] = {}
+        self._topology: Topology | None = None
+
+    def get(self, broker: str) -> "Record | None":
+        return self.by_broker.get(broker)
+
+    def put(self, record: Record) -> bool:
+        """Whether it said something new."""
+        known = self.by_broker.get(record.broker)
+        if known is not None and not record.newer_than(known):
+            return False
+        self.by_broker[record.broker] = record
+        if known is None or (known.neighbours, known.scopes) != (record.neighbours, record.scopes):
+            self._topology = None
+        return True
+
+    def share(self, others: "Records") -> None:
+        """Takes over all that another broker knows, and what it has worked out: for simulations that start
+        converged."""
+        self.by_broker = dict(others.by_broker)
+        self._topology = others.topology
+
+    @property
+    def topology(self) -> Topology:
+        if self._topology is None:
+            links = {record.broker: record.neighbours for record in self.by_broker.values()}
+            members = {record.broker: record.scopes for record in self.by_broker.values()}
+            self._topology = Topology(links, members, self.graph)
+        return self._topology

@@ -1,0 +1,70 @@
+"""Random overlays under random faults: no property of the papers is violated. A failing seed is printed and replays:
+
+python -c "from vicinal_tools.sim.chaos import run; run(SEED)"
+"""
+
+import os
+from unittest import mock
+
+import pytest
+
+from vicinal.siena import broker, interest, streams, topology
+from vicinal_tools.sim.chaos import run
+
+SEEDS = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2_000
+PARTS = 20
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_property_is_violated(part):
+    delivered = sum(run(seed).delivered for seed in range(part, SEEDS, PARTS))
+    assert delivered > SEEDS // PARTS  # else nothing was tested
+
+
+def test_a_seed_replays():
+    assert run(7) == run(7)
+
+
+def unordered(self, number, packet, now):
+    """Every packet as it comes, and as often."""
+    self.due = now
+    self.expected = max(self.expected, number + 1)
+    return [packet]
+
+
+def leave_at_once(self, scope):
+    self.scopes.discard(scope)
+    self._say()
+
+
+def give_up(self, _now):
+    self.due = None
+    return []
+
+
+def inverted(a, b):
+    return a.tags == b.tags and b.filter.covers(a.filter)
+
+
+MUTANTS = {
+    "scopes are not checked on the way": (topology.Topology, "admits", lambda self, broker, state: True),
+    "scopes are checked at subscribing only": (broker, "goal_of", lambda a, b: tuple(b.get(d) for d, _ in a.scopes)),
+    "interfaces are ignored": (broker, "blocked_for", lambda graph, event: frozenset()),
+    "covering is inverted": (interest, "_covers", inverted),
+    "advertisements never overlap": (broker, "overlaps", lambda a, b: False),
+    "nothing is put in order or kept from coming twice": (streams.Incoming, "take", unordered),
+    "nothing is sent again": (streams.Outgoing, "again", give_up),
+    "a scope is left at once": (broker.Broker, "leave_scope", leave_at_once),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_each_mutant_is_caught(name):
+    """A suite that lets one of these pass is no evidence."""
+    with mock.patch.object(*MUTANTS[name]), pytest.raises(AssertionError, match=r"seed \d+: [a-n]: "):
+        run_all(600)
+
+
+def run_all(count):
+    for seed in range(count):
+        run(seed)

@@ -1,0 +1,1 @@
+"""Deterministic simulations: the product's own state machines, a simulated network and clock, one seed."""

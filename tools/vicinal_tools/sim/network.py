@@ -1,0 +1,136 @@
+"""A network of brokers in one process: links that delay and fail, brokers that stop and forget, a clock that jumps
+ahead.
+
+Everything random comes from one seed, so that a failure replays. A link keeps its order and loses what is on it when it
+fails; different links overtake each other. A broker may stop and go on with its memory (its disk survived) or without.
+"""
+
+import heapq
+import random
+from collections.abc import Callable
+from typing import Any
+
+from vicinal.event import Event
+from vicinal.scope.graph import ScopeGraph
+from vicinal.siena.broker import Broker
+
+__all__ = ["Network"]
+
+# Virtual milliseconds; a network that has not come to rest by then never will.
+MAX_SETTLING = 10 * 60 * 1000
+
+
+class Network:
+    def __init__(self, graph: ScopeGraph, seed: int, trace: bool = False) -> None:
+        self.graph = graph
+        self.random = random.Random(seed)
+        self.trace = trace
+        self.now = 1000
+        self.brokers: dict[str, Broker] = {}
+        self.stopped: set[str] = set()
+        self.links: dict[frozenset[str], int] = {}  # up, with a number that grows at every change
+        self.messages = 0
+        self.on_receive: Callable[[str, Any], None] = lambda broker, message: None
+        self.on_deliver: Callable[[str, str, Event, Any], None] = lambda broker, client, event, trail: None
+        self._incarnations = 0
+        self._changes = 0
+        self._queue: list[tuple[int, int, str, str, Any, int]] = []
+        self._arrival: dict[tuple[str, str], int] = {}
+        self._order = 0
+
+    def start(self, name: str) -> Broker:
+        """A broker without memory."""
+        self._incarnations += 1
+        broker = self.brokers[name] = Broker(name, self._incarnations, self.graph, self.trace)
+        self.stopped.discard(name)
+        self.pump(name)
+        return broker
+
+    def connect(self, a: str, b: str) -> None:
+        pair = frozenset((a, b))
+        if pair in self.links or a in self.stopped or b in self.stopped:
+            return
+        self._changes += 1
+        self.links[pair] = self._changes
+        for one, other in ((a, b), (b, a)):
+            self._arrival[(one, other)] = self.now
+            self.brokers[one].link_up(other, self.now)
+            self.pump(one)
+
+    def disconnect(self, a: str, b: str) -> None:
+        if self.links.pop(frozenset((a, b)), None) is None:
+            return
+        for one, other in ((a, b), (b, a)):
+            if one not in self.stopped:
+                self.brokers[one].link_down(other, self.now)
+                self.pump(one)
+
+    def stop(self, name: str) -> None:
+        """Its links fail; it does nothing until `resume` or `start`."""
+        for pair in [pair for pair in self.links if name in pair]:
+            (other,) = pair - {name}
+            self.disconnect(name, other)
+        self.stopped.add(name)
+
+    def resume(self, name: str) -> None:
+        self.stopped.discard(name)
+
+    def pump(self, name: str) -> None:
+        """Carry out what a broker wants done."""
+        for action in self.brokers[name].actions():
+            if action[0] == "deliver":
+                self.on_deliver(name, action[1], action[2], action[3])
+                continue
+            change = self.links.get(frozenset((name, action[1])))
+            if change is None:
+                continue
+            road = (name, action[1])
+            arrival = max(self._arrival.get(road, 0), self.now + self.random.randint(1, 40))
+            self._arrival[road] = arrival
+            self._order += 1
+            heapq.heappush(self._queue, (arrival, self._order, name, action[1], action[2], change))
+
+    def run(self, until: int) -> None:
+        """Let time pass."""
+        while True:
+            due = self._next_timeout()
+            arrival = self._queue[0][0] if self._queue else None
+            times = [time for time in (due[0] if due else None, arrival) if time is not None]
+            if not times or min(times) > until:
+                break
+            if arrival is not None and arrival <= min(times):
+                self._deliver(heapq.heappop(self._queue))
+            elif due is not None:
+                self.now = max(self.now, due[0])
+                self.brokers[due[1]].handle_timeout(self.now)
+                self.pump(due[1])
+        self.now = max(self.now, until)
+
+    def settle(self) -> None:
+        """Until nothing is under way and nobody waits for anything."""
+        limit = self.now + MAX_SETTLING
+        while self._queue or self._next_timeout() is not None:
+            if self.now >= limit:
+                raise AssertionError("the network does not come to rest")
+            due = self._next_timeout()
+            times = [time for time in (due[0] if due else None, self._queue[0][0] if self._queue else None) if time]
+            self.run(min(times))
+
+    def _next_timeout(self) -> tuple[int, str] | None:
+        found: tuple[int, str] | None = None
+        for name, broker in self.brokers.items():
+            if name not in self.stopped:
+                due = broker.next_timeout()
+                if due is not None and (found is None or due < found[0]):
+                    found = (due, name)
+        return found
+
+    def _deliver(self, entry: tuple[int, int, str, str, Any, int]) -> None:
+        arrival, _, sender, receiver, message, change = entry
+        self.now = max(self.now, arrival)
+        if self.links.get(frozenset((sender, receiver))) != change:
+            return  # the link failed meanwhile
+        self.messages += 1
+        self.on_receive(receiver, message)
+        self.brokers[receiver].receive(sender, message, self.now)
+        self.pump(receiver)
