@@ -1,4 +1,1 @@
-"""What runs in the data centre (DESIGN 7). CPython only.
-
-    vicinal_cloud.log       the event log: append-only segments, acknowledged after they are on disk
-"""
+"""What runs in the data centre (DESIGN 7). CPython only: vicinal_cloud.log is the event log."""

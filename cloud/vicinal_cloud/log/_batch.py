@@ -1,0 +1,114 @@
+"""One batch: what is new in it, its bytes, and its acknowledgements, which cannot be had before it is on disk.
+
+    plan = Plan(entries, producers, next, now)    decides; changes nothing
+    data = plan.data_for(active)                  the bytes, and where they will end
+    synced = active.commit(data)                  writes, then syncs: the only source of a Synced (_active.py)
+    results = plan.acknowledge(synced)            counts as stored; without a Synced up to that end it raises
+
+A plan that could not be written is refused as a whole: plan.refuse(reason, message).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from ._active import Active, Synced
+from ._producers import BEFORE_WINDOW, NEVER_STORED, ProducerIndex
+from ._record import Entry, Record, encode_record
+from .errors import LogError
+
+__all__ = ["Duplicate", "Plan", "Refused", "Result", "Stored"]
+
+
+class Stored(NamedTuple):
+    offset: int
+
+
+class Duplicate(NamedTuple):
+    """It was stored before, and is not stored again."""
+
+    offset: int | None
+    """None when it is so old that only this much is known"""
+
+
+class Refused(NamedTuple):
+    reason: str
+    """one of OUT_OF_ORDER, NO_SPACE, WRITE_FAILED, TOO_MANY_PRODUCERS; counters.refused counts by it"""
+    message: str
+
+
+Result: TypeAlias = Stored | Duplicate | Refused
+
+OUT_OF_ORDER = "out of order"
+NO_SPACE = "no space"
+WRITE_FAILED = "write failed"
+TOO_MANY_PRODUCERS = "too many producers"
+SYNC_FAILED = "sync failed"
+STORAGE = (NO_SPACE, WRITE_FAILED)
+
+
+class Plan:
+    def __init__(self, entries: Sequence[Entry], producers: ProducerIndex, next_offset: int, now: int) -> None:
+        self._producers = producers
+        self._results: list[Result] = []
+        self._wanted: Synced | None = None
+        self._fresh: dict[tuple[str, int], int] = {}
+        self.records: list[Record] = []
+        tops: dict[str, int] = {}
+        new = 0
+        for event, producer, seq in entries:
+            top = tops.get(producer)
+            if top is None:
+                top = producers.highest(producer)
+                if top < 0 and producer not in producers:
+                    if len(producers) + new >= producers.most:
+                        message = f"producer {producer!r} is one too many, the limit is {producers.most}"
+                        self._results.append(Refused(TOO_MANY_PRODUCERS, message))
+                        continue
+                    new += 1
+                tops[producer] = top
+            if seq > top:
+                lag = len(self.records)
+                offset = next_offset + lag
+                self.records.append(Record(offset, now, producer, seq, event, lag))
+                self._fresh[producer, seq] = offset
+                tops[producer] = seq
+                self._results.append(Stored(offset))
+            else:
+                self._results.append(self._seen(producer, seq, top))
+
+    def _seen(self, producer: str, seq: int, top: int) -> Result:
+        if (producer, seq) in self._fresh:
+            return Duplicate(self._fresh[producer, seq])
+        before = self._producers.find(producer, seq) if producer in self._producers else NEVER_STORED
+        if before >= 0:
+            return Duplicate(before)
+        if before == BEFORE_WINDOW:
+            return Duplicate(None)
+        return Refused(
+            OUT_OF_ORDER, f"seq {seq} of producer {producer!r} comes after {top}, and was not stored before it"
+        )
+
+    def data_for(self, active: Active) -> bytes:
+        salt = active.salt
+        data = b"".join([encode_record(record, salt) for record in self.records])
+        self._wanted = Synced(active.name, active.size + len(data))
+        return data
+
+    def acknowledge(self, synced: Synced | None) -> list[Result]:
+        """A batch of nothing but duplicates writes nothing, and needs no sync."""
+        if self.records:
+            wanted = self._wanted
+            if synced is None or wanted is None or synced.name != wanted.name or synced.size < wanted.size:
+                raise LogError(f"an acknowledgement before its sync: {synced} is on disk, {wanted} is wanted")
+            note = self._producers.note
+            for (producer, seq), offset in self._fresh.items():
+                note(producer, seq, offset)
+        return self._results
+
+    def refuse(self, reason: str, message: str) -> list[Result]:
+        """Nothing of it was written. What repeats an earlier batch stays a duplicate."""
+        lost = set(self._fresh.values())
+        return [
+            Refused(reason, message) if not isinstance(result, Refused) and result.offset in lost else result
+            for result in self._results
+        ]
