@@ -137,9 +137,10 @@ def fails_inside(text: str) -> FilterSyntaxError | None:
 
 
 WORDS = [
-    "x", "subject", "$q", "$", "`", "`a b`", "'a'", "'", "X'00'", "X'0'", "1", "-", "+", "1.5", "1e5", "1e999", "9" * 30,
-    ".", "AND", "or", "NOT", "BETWEEN", "IN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "(", ")", ",", "=", "<>", "<", ">=", "==",
-    "!=", "within", "within(", "0, 0, 5)", "%", "\ud800", "'\ud800'", "\0", "\U0001f600", "'!'", "''",
+    "x", "subject", "$q", "$", "`", "`a b`", "'a'", "'", "X'00'", "X'0'", "1", "-", "+", "1.5", "1e5", "1e999",
+    "9" * 30, ".", "AND", "or", "NOT", "BETWEEN", "IN", "LIKE", "ESCAPE", "IS", "NULL", "TRUE", "(", ")", ",", "=",
+    "<>", "<", ">=", "==", "!=", "within", "within(", "0, 0, 5)", "%", "\ud800", "'\ud800'", "\0", "\U0001f600",
+    "'!'", "''",
 ]  # fmt: skip
 
 
@@ -241,7 +242,7 @@ class TooMuch(Exception):
 
 
 class Calls:
-    """Counts calls of Python functions while it is active, a clock that every machine agrees on, and stops at `most`."""
+    """Counts calls of Python functions, a clock that every machine agrees on, and stops at `most`."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -291,7 +292,7 @@ def test_the_largest_filters_stay_cheap(name: str) -> None:
 HOSTILE = {
     "and": " AND ".join(f"x <> {i}" for i in range(100)),
     "or": " OR ".join(f"x = {i}" for i in range(60)),
-    "product": " AND ".join(f"(x > {i} OR y < {i})" for i in range(85)),
+    "product": " AND ".join(f"(x > {i} OR y < {i})" for i in range(40)),
     "strings": " AND ".join(f"x > '{'a' * i}'" for i in range(40)),
     "like": " AND ".join(f"x LIKE '%{'a_' * 4}%b{i}%'" for i in range(30)),
 }

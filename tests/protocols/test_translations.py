@@ -1,16 +1,19 @@
 """Translations never lose a match; where they say exact they gain none (seed 001, 5.2.5).
 
-Each is evaluated by somebody else: Spark SQL itself, SQLite for JMS selectors, small evaluators of our own for SIENA,
-ETCL and MQTT, arithmetic for CAN masks. Exact is meant for what the other side can carry: no bytes, nested events, NaN.
+Each is evaluated by somebody else: Spark SQL itself, ActiveMQ and SQLite for JMS selectors, small evaluators of our own
+for SIENA, ETCL and MQTT, arithmetic for CAN masks. Exact is meant for what the other side can carry: no bytes, nested
+events, NaN.
 """
 
 import math
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from protocols.evaluators import etcl, mqtt, siena, spark, sqlite
+from protocols.evaluators import activemq, etcl, mqtt, siena, spark, sqlite
 from strategies import COLUMNS, Grammar, Seeded, batch, make_event, meetings, seeds, value_text
 
 from vicinal.event import Event
@@ -209,6 +212,62 @@ def test_jms_selectors_by_sqlite(seed: int) -> None:
             judge(f, translation, event, row)
 
 
+def by_activemq(made: list[Filter], some: list[Event], folder: Path) -> None:
+    translations = [f.to_jms() for f in made]
+    found = activemq.matching([translation.text for translation in translations], some, folder)
+    assert len(found) == len(made)
+    for f, translation, rows in zip(made, translations, found):
+        assert not isinstance(rows, str), f"{translation.text} is refused: {rows}"
+        for event, row in zip(some, rows):
+            judge(f, translation, event, row)
+
+
+class JmsGrammar(Grammar):
+    """What ActiveMQ takes differently has tests of its own: the sign of zero, characters outside the BMP as ESCAPE."""
+
+    def value_of(self, kind: str) -> Any:
+        value = super().value_of(kind)
+        return 7 if kind in "id" and value == 0 else value
+
+    def pattern(self) -> str:
+        text = super().pattern()
+        return "'a%'" if text.endswith("ESCAPE '\U00010000'") else text
+
+
+class TestActiveMq:
+    @pytest.mark.parametrize("seed", range(2))
+    def test_selectors(self, seed: int, tmp_path: Path) -> None:
+        source = Seeded(seed)
+        grammar = JmsGrammar(source, typed=True)
+        some = [make_event(source, typed=True) for _ in range(200)]
+        by_activemq([Filter(grammar.condition()) for _ in range(1000)], some, tmp_path)
+
+    def test_selectors_lose_nothing_of_mixed_types(self, tmp_path: Path) -> None:
+        source = Seeded(5)
+        grammar = JmsGrammar(source)
+        some = [make_event(source) for _ in range(200)]
+        made = [Filter(grammar.condition()) for _ in range(1000)]
+        found = activemq.matching([f.to_jms().text for f in made], some, tmp_path)
+        for f, rows in zip(made, found):
+            assert not isinstance(rows, str), f"{f} is refused: {rows}"
+            for event, row in zip(some, rows):
+                assert row or not f.matches(event), f"lost: {f}  as  {f.to_jms()!r}  for {event}"
+
+    @pytest.mark.xfail
+    def test_zero_has_no_sign(self, tmp_path: Path) -> None:
+        made = [Filter(f"x {op} {zero}") for op in Grammar.OPERATORS for zero in ("0", "-0.0")]
+        by_activemq(made, [Event("e", {"x": zero}) for zero in (0, 0.0, -0.0)], tmp_path)
+
+    @pytest.mark.xfail
+    def test_unequal_types_do_not_match(self, tmp_path: Path) -> None:
+        made = [Filter(text) for text in ("x <> 5", "x <> 'a'", "x <> TRUE", "x NOT LIKE 'a%'")]
+        by_activemq(made, [Event("e", {"x": value}) for value in (6, 1.5, "b", False)], tmp_path)
+
+    @pytest.mark.xfail
+    def test_an_escape_outside_the_bmp(self, tmp_path: Path) -> None:
+        by_activemq([Filter("x LIKE 'a\U00010000%' ESCAPE '\U00010000'")], [Event("e", {"x": "a%"})], tmp_path)
+
+
 SPARK_TYPES = {"s": "string", "i": "bigint", "d": "double", "b": "boolean", "x": "binary"}
 
 
@@ -264,7 +323,7 @@ class SparkGrammar(Grammar):
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 class TestSpark:
-    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("seed", range(2))
     def test_without_a_schema_columns_have_the_type_they_are_compared_with(self, seed: int) -> None:
         source = Seeded(seed)
         grammar = Grammar(source, typed=True)
@@ -274,7 +333,7 @@ class TestSpark:
             None,
         )
 
-    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize("seed", range(2))
     def test_with_a_schema_any_filter_fits(self, seed: int) -> None:
         source = Seeded(100 + seed)
         grammar = SparkGrammar(source)
