@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from vicinal_tools.stage import compile_file, device_files
+from vicinal_tools.bench import device
+from vicinal_tools.stage import device_files
 
 ROOT = Path(__file__).parent.parent
 SUITE = ROOT / "tests" / "vectors" / "suite.py"
 VECTORS = ROOT / "protocols" / "vectors"
+MICROPYTHON = ROOT / ".tools" / "micropython" / "micropython"
 
 Run = Callable[..., str]
 
@@ -98,50 +100,11 @@ def test_every_device_module_loads_alone(micropython: Run, tmp_path: Path) -> No
         assert micropython("-c", f"import sys, {module}; print(sys.modules[{module!r}].__name__)") == module + "\n"
 
 
-# As on a device: the main program is compiled too, so that the compiler's own leavings are not counted.
-ROOM = """
-import gc, vicinal, vicinal.event, vicinal.wire, vicinal.filter, vicinal.distlist
-gc.collect()
-print(gc.mem_free())
-"""
-
-ONE_EVENT = """
-import gc
-from vicinal.event import Event
-from vicinal.filter import Filter
-from vicinal.wire import encode
-
-condition = Filter("subject = 'Speed' AND rate > 30")
-
-def work(plate, rate):
-    event = Event("Speed", (("license_no", plate), ("rate", rate)))
-    data = encode(event)
-    return condition.matches(event) and len(data)
-
-assert work("00D12345", 57.2) == 39
-gc.collect()
-gc.disable()
-before = gc.mem_alloc()
-work("00D12345", 57.2)
-print(gc.mem_alloc() - before)
-"""
-
-
-def device_program(staged: Path, name: str, text: str) -> str:
-    source = staged / f"{name}.py"
-    source.write_text(text)
-    compile_file(source, staged / f"{name}.mpy", source.name)
-    source.unlink()
-    return name
+@pytest.mark.micropython
+def test_the_language_leaves_a_device_60_of_96_kib() -> None:
+    assert device.measure(MICROPYTHON, device.ROOM) >= device.ROOM_LIMIT
 
 
 @pytest.mark.micropython
-def test_the_language_leaves_a_device_60_of_96_kib(micropython: Run, staged: Path) -> None:
-    program = device_program(staged, "room", ROOM)
-    assert int(micropython("-m", program, heap="96k")) >= 61440
-
-
-@pytest.mark.micropython
-def test_one_speed_event_takes_less_than_1_kib(micropython: Run, staged: Path) -> None:
-    program = device_program(staged, "one_event", ONE_EVENT)
-    assert 0 < int(micropython("-m", program, heap="96k")) < 1024
+def test_one_speed_event_takes_less_than_1_kib() -> None:
+    assert 0 < device.measure(MICROPYTHON, device.ONE_EVENT) < device.ONE_EVENT_LIMIT

@@ -101,9 +101,6 @@ class Event:
     def __contains__(self, name: object) -> bool:
         return name in self.params
 
-    def __len__(self) -> int:
-        return len(self.params)
-
     def get(self, name: str, default: "Any" = None) -> "Any":
         return self.params.get(name, default)
 
@@ -155,7 +152,9 @@ class Event:
 
 
 def _same(a: "Any", b: "Any") -> bool:
-    return type(a) is type(b) and bool(a == b or (a != a and b != b))
+    if type(a) is float and type(b) is float:
+        return str(a) == str(b) if a == 0 == b else a == b or (a != a and b != b)
+    return type(a) is type(b) and bool(a == b)
 
 
 def _check_name(what: str, name: object, most: int) -> None:

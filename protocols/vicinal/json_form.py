@@ -24,8 +24,9 @@ _FLOATS = ("nan", "inf", "-inf")
 
 
 def dumps(event: Event) -> str:
-    """One line, in ASCII on CPython."""
-    return json.dumps(to_json(event))
+    """One line. Not in ASCII: MicroPython does not read the escapes of characters past U+FFFF."""
+    found = to_json(event)
+    return json.dumps(found) if MICROPYTHON else json.dumps(found, ensure_ascii=False)
 
 
 def loads(text: "str | bytes") -> Event:
@@ -90,6 +91,8 @@ def _value(name: str, value: "Any") -> "Any":
     if not isinstance(value, dict):
         if value is None or isinstance(value, list):
             raise LocalProtocolError(f"{name!r} is {_shown(value)}, which no event holds")
+        if isinstance(value, float) and value - value != 0:
+            raise LocalProtocolError(f'{name!r} is past the largest float; for infinity write {{"$float": "inf"}}')
         return value
     if len(value) == 1:
         key, inner = list(value.items())[0]

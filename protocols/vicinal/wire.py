@@ -97,7 +97,10 @@ def _named(flat: "list[Any]", are_attributes: bool = False) -> "list[tuple[str, 
     found = []
     for i in range(0, len(flat), 2):
         name, value = flat[i], flat[i + 1]
-        if type(value) is list and not (are_attributes and name == "Proximity"):
+        if are_attributes and name == "Proximity":
+            if type(value) is not list:
+                raise RemoteProtocolError(f"attribute 'Proximity' is {value!r}, want an array")
+        elif type(value) is list:
             value = _from_item(value)
         found.append((name, value))
     return found

@@ -44,9 +44,12 @@ def tokens(text: str) -> "list[Token]":
         if char in "xX" and chars[at + 1] == "'":
             kind = "bytes"
             value, at = _quoted(text, chars, at + 1)
+            digits = value
             try:
-                value = bytes.fromhex(value)
+                value = bytes.fromhex(digits)
             except ValueError:
+                value = b""
+            if len(value) * 2 != len(digits):  # white space is let through above
                 raise FilterSyntaxError("X'...' holds pairs of hexadecimal digits", text, start + 1)
         elif letter(char):
             at = _word_end(chars, at)
@@ -62,7 +65,7 @@ def tokens(text: str) -> "list[Token]":
             if chars[at + 1] == "`":
                 value, at = _quoted(text, chars, at + 1)
             else:
-                at = _word_end(chars, at + 1)
+                at = _word_end(chars, at + 1) if letter(chars[at + 1]) else at + 1
                 value = "".join(chars[start + 1 : at])
         elif char == "'":
             kind = "str"

@@ -31,7 +31,7 @@ def test_control_messages(number: int, message: Any) -> None:
     assert event.subject == "FES_ControlEvent"
     names = {1: ["Event"], 2: ["Filter"], 6: ["RequestProducer", "RequestSeq", "Accepted", "Reason"]}
     body = names[{3: 1, 4: 2, 5: 1}.get(number, number)]
-    assert list(event.params) == ["Type", "DistList", "Source", *body[: len(event) - 3]]
+    assert list(event.params) == ["Type", "DistList", "Source", *body[: len(event.params) - 3]]
     assert event["Type"] == number
     assert event.get("Event", SPEED) == SPEED
     assert event.get("Filter", "rate  > 30") == "rate  > 30"
