@@ -49,34 +49,39 @@ STORAGE = (NO_SPACE, WRITE_FAILED)
 class Plan:
     def __init__(self, entries: Sequence[Entry], producers: ProducerIndex, next_offset: int, now: int) -> None:
         self._producers = producers
-        self._results: list[Result] = []
+        self._next = next_offset
+        self._now = now
         self._wanted: Synced | None = None
         self._fresh: dict[tuple[str, int], int] = {}
+        self._tops: dict[str, int] = {}  # the highest seq of each producer, this batch included
+        self._new_producers = 0
         self.records: list[Record] = []
-        tops: dict[str, int] = {}
-        new = 0
-        for event, producer, seq in entries:
-            top = tops.get(producer)
-            if top is None:
-                top = producers.highest(producer)
-                if top < 0 and producer not in producers:
-                    if len(producers) + new >= producers.most:
-                        message = f"producer {producer!r} is one too many, the limit is {producers.most}"
-                        self._results.append(Refused(TOO_MANY_PRODUCERS, message))
-                        continue
-                    new += 1
-                tops[producer] = top
-            if seq > top:
-                lag = len(self.records)
-                offset = next_offset + lag
-                self.records.append(Record(offset, now, producer, seq, event, lag))
-                self._fresh[producer, seq] = offset
-                tops[producer] = seq
-                self._results.append(Stored(offset))
-            else:
-                self._results.append(self._seen(producer, seq, top))
+        self._results: list[Result] = [self._decide(entry) for entry in entries]
 
-    def _seen(self, producer: str, seq: int, top: int) -> Result:
+    def _decide(self, entry: Entry) -> Result:
+        _, producer, seq = entry
+        top = self._tops.get(producer)
+        if top is None:
+            top = self._producers.highest(producer)
+            if top < 0:
+                if len(self._producers) + self._new_producers >= self._producers.most:
+                    limit = self._producers.most
+                    return Refused(TOO_MANY_PRODUCERS, f"producer {producer!r} is one too many, the limit is {limit}")
+                self._new_producers += 1
+            self._tops[producer] = top
+        return self._store(entry) if seq > top else self._seen(entry, top)
+
+    def _store(self, entry: Entry) -> Stored:
+        event, producer, seq = entry
+        lag = len(self.records)
+        offset = self._next + lag
+        self.records.append(Record(offset, self._now, producer, seq, event, lag))
+        self._fresh[producer, seq] = offset
+        self._tops[producer] = seq
+        return Stored(offset)
+
+    def _seen(self, entry: Entry, top: int) -> Result:
+        _, producer, seq = entry
         if (producer, seq) in self._fresh:
             return Duplicate(self._fresh[producer, seq])
         before = self._producers.find(producer, seq) if producer in self._producers else NEVER_STORED
@@ -84,9 +89,7 @@ class Plan:
             return Duplicate(before)
         if before == BEFORE_WINDOW:
             return Duplicate(None)
-        return Refused(
-            OUT_OF_ORDER, f"seq {seq} of producer {producer!r} comes after {top}, and was not stored before it"
-        )
+        return Refused(OUT_OF_ORDER, f"seq {seq} of producer {producer!r} comes after {top}, and was not stored before")
 
     def data_for(self, active: Active) -> bytes:
         salt = active.salt

@@ -44,6 +44,8 @@ class SimulatedFiles:
     def __init__(self, seed: int = 0, sector: int = 512, capacity: int | None = None) -> None:
         self.sector = sector
         self.capacity = capacity
+        self.writeback = 0.0
+        """how likely the kernel brings a write to disk at once, unasked; a truncate does not undo it there"""
         self.operations = 0
         """writes, syncs and changes of names so far"""
         self.fault: Callable[[int, str, str], OSError | None] | None = None
@@ -179,6 +181,8 @@ class SimulatedFiles:
                 file.cache[position : position + len(fits)] = fits
                 file.dirty.update(range(position // self.sector, (position + len(fits) - 1) // self.sector + 1))
                 file.size_dirty = True
+                if self._random.random() < self.writeback:
+                    self._flush(file)
             if len(fits) < len(part):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
 
@@ -191,15 +195,18 @@ class SimulatedFiles:
         file = self._file(name)
 
         def act(_: float) -> None:
-            if file.size_dirty:
-                del file.disk[len(file.cache) :]
-                file.disk.extend(bytes(len(file.cache) - len(file.disk)))
-            for number in file.dirty:
-                start, end = number * self.sector, min((number + 1) * self.sector, len(file.disk))
-                file.disk[start:end] = file.cache[start:end]
-            self._forget_dirty(file)
+            self._flush(file)
 
         self._operation("sync", name, act)
+
+    def _flush(self, file: _File) -> None:
+        if file.size_dirty:
+            del file.disk[len(file.cache) :]
+            file.disk.extend(bytes(len(file.cache) - len(file.disk)))
+        for number in file.dirty:
+            start, end = number * self.sector, min((number + 1) * self.sector, len(file.disk))
+            file.disk[start:end] = file.cache[start:end]
+        self._forget_dirty(file)
 
     def sync_directory(self) -> None:
         def act(_: float) -> None:
