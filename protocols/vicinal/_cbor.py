@@ -107,9 +107,9 @@ def _half_of(single: int) -> int:
     return -1
 
 
-def too_many(item: "Any") -> bool:
-    """Whether a value has more than MAX_ITEMS items; never counts further."""
-    left = limits.MAX_ITEMS
+def too_many(item: "Any", most: int = limits.MAX_ITEMS) -> bool:
+    """Whether a value has more than so many items; never counts further."""
+    left = most
     lists = [[item]]
     while lists:
         part = lists.pop()

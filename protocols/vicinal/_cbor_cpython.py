@@ -27,10 +27,12 @@ def _no_tag(_decoder: object, tag: object) -> NoReturn:
 _NO_TAGS = _NoTags()
 
 
-def loads_if_canonical(data: bytes) -> list[Any] | None:
+def loads_if_canonical(
+    data: bytes, max_bytes: int = limits.MAX_EVENT_BYTES, max_items: int = limits.MAX_ITEMS
+) -> list[Any] | None:
     """An array in its one right encoding, or None: then _cbor_read says why. The caller has still to check what is in
     it: cbor2 lets simple values through."""
-    if len(data) > limits.MAX_EVENT_BYTES:
+    if len(data) > max_bytes:
         return None
     try:
         item = cbor2.loads(
@@ -42,7 +44,7 @@ def loads_if_canonical(data: bytes) -> list[Any] | None:
             allow_duplicate_keys=False,
             strict_hashable_types=True,
         )
-        if type(item) is not list or (len(data) > limits.MAX_ITEMS and too_many(item)):
+        if type(item) is not list or (len(data) > max_items and too_many(item, max_items)):
             return None
         return item if dumps(item) == data else None
     except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError):

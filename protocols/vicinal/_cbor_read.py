@@ -18,21 +18,31 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def loads(data: bytes) -> "Any":
-    if len(data) > limits.MAX_EVENT_BYTES:
-        raise RemoteProtocolError(f"message has {len(data)} bytes, the limit is {limits.MAX_EVENT_BYTES}")
-    reader = _Reader(data)
+def loads(data: bytes, max_bytes: int = limits.MAX_EVENT_BYTES, max_items: int = limits.MAX_ITEMS) -> "Any":
+    if len(data) > max_bytes:
+        raise RemoteProtocolError(f"message has {len(data)} bytes, the limit is {max_bytes}")
+    reader = _Reader(data, max_items)
     value = reader.value(0)
     if reader.pos != len(data):
         raise RemoteProtocolError(f"{len(data) - reader.pos} bytes after the value", reader.pos)
     return value
 
 
+def place_of(data: bytes, index: int, max_items: int = limits.MAX_ITEMS) -> int:
+    """The offset of an item of an array that has been read."""
+    reader = _Reader(data, max_items)
+    reader.head()
+    for _ in range(index):
+        reader.value(1)
+    return reader.pos
+
+
 class _Reader:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, max_items: int = limits.MAX_ITEMS) -> None:
         self.data = data
         self.pos = 0
         self.items = 0
+        self.max_items = max_items
 
     def head(self) -> "tuple[int, int, int]":
         """major type, additional information, argument"""
@@ -62,8 +72,8 @@ class _Reader:
     def value(self, depth: int) -> "Any":
         start = self.pos
         self.items += 1
-        if self.items > limits.MAX_ITEMS:
-            raise RemoteProtocolError(f"more than {limits.MAX_ITEMS} items", start)
+        if self.items > self.max_items:
+            raise RemoteProtocolError(f"more than {self.max_items} items", start)
         major, info, n = self.head()
         if major == 0:
             return n

@@ -1,0 +1,258 @@
+"""One connection between a client and a broker, or two brokers: a state machine between bytes and messages.
+
+    dialler                                     acceptor
+      hello(version, role, name)      ──▶         ("hello", ...) to the shell, which admits or refuses
+      ("welcome", ...)                ◀──       welcome()            or bye(code, reason)
+      requests, publishes, credit     ◀─▶       answers, deliveries
+      ping after silence              ◀─▶       pong; after three pings into silence the other end is dead
+
+    receive_data(data, now), receive_eof()   next_event()      messages; at the end ("closed", code, reason), once
+    send(message)                            data_to_send()
+    next_timeout(), handle_timeout(now)
+
+What breaks the protocol is answered with a bye that says why, and nothing after it is read. Deliveries wait here until
+the client has given credit for them; `waiting` says how many bytes. Time is integer milliseconds.
+"""
+
+from .._cbor import put_head
+from .._compat import const
+from ..errors import LocalProtocolError, RemoteProtocolError
+from ..stream import FrameReader
+from .messages import BROKER, CLIENT, MAX_BYTES_BROKER, MAX_BYTES_CLIENT, MAX_REASON_CHARS, VERSION, encode, split
+from .messages_read import decode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .messages import Message
+
+__all__ = ["BYE_NAMES", "Connection"]
+
+# Why a connection ends.
+NORMAL = const(0)
+PROTOCOL = const(1)
+WRONG_VERSION = const(2)
+NOT_ADMITTED = const(3)
+TOO_SLOW = const(4)
+SILENT = const(5)
+DRAINING = const(6)
+TAKEN_OVER = const(7)
+TOO_MUCH = const(8)
+LOST = const(9)
+BYE_NAMES = (
+    "normal",
+    "protocol error",
+    "wrong version",
+    "not admitted",
+    "too slow",
+    "silent",
+    "draining",
+    "taken over",
+    "too much",
+    "lost",
+)
+
+# Milliseconds. Who connects speaks at once; a phone that changes cells is silent for some seconds.
+HELLO_WITHIN = const(10000)
+PING_AFTER = const(15000)
+MAX_PINGS = const(3)
+# A hello is short, and nobody has said yet who it is.
+MAX_HELLO_BYTES = const(1024)
+# Of credit: more cannot be meant.
+MAX_CREDIT = const(1 << 30)
+
+_BOTH = ("bye", "ping", "pong")
+_FROM_CLIENT = _BOTH + ("credit", "advertise", "unadvertise", "subscribe", "unsubscribe", "publish")
+_TO_CLIENT = _BOTH + ("answer", "deliver")
+_BETWEEN_BROKERS = _BOTH + ("record", "packets", "ack", "leave", "left")
+
+
+class Frames(FrameReader):
+    """Frames of messages: larger than those of events, and how large depends on who has said hello."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__()
+        self.max_bytes = max_bytes
+
+
+class Connection:
+    def __init__(
+        self, now: int, hello: "Message | None" = None, ping_after: int = PING_AFTER, hello_within: int = HELLO_WITHIN
+    ) -> None:
+        """`hello` is what a dialler says first; without it this end accepts."""
+        self.peer = ""
+        self.role = hello[2] if hello is not None else -1
+        self.open = False
+        self.closed = False
+        self.waiting = 0  # bytes of deliveries that want credit
+        self.waiting_count = 0
+        self._dialler = hello is not None
+        self._frames = Frames(MAX_BYTES_BROKER if self.role == BROKER else MAX_BYTES_CLIENT)
+        if hello is None:
+            self._frames.max_bytes = MAX_HELLO_BYTES
+        self._max_bytes = self._frames.max_bytes
+        self._allowed: tuple[str, ...] = ("welcome", "bye") if hello is not None else ("hello",)
+        self._events: list[Message] = []
+        self._out: list[bytes] = []
+        self._held: list[bytes] = []
+        self._credit = 0
+        self._ping_after = ping_after
+        self._heard = now
+        self._pings = 0
+        self._hello_by: int | None = now + hello_within
+        if hello is not None:
+            self._put(encode(hello))
+
+    # What the other end says
+
+    def receive_data(self, data: bytes, now: int) -> None:
+        if self.closed:
+            return
+        self._heard = now
+        self._pings = 0
+        self._frames.receive_data(data)
+
+    def receive_eof(self) -> None:
+        if not self.closed:
+            self._close(LOST, "the connection was lost")
+
+    def next_event(self) -> "Message | None":
+        """The next message, or None until more has come. Pings and credit are dealt with here."""
+        while True:
+            if self._events:
+                return self._events.pop(0)
+            if self.closed:
+                return None
+            try:
+                data = self._frames.next_frame()
+                if data is None:
+                    return None
+                message = decode(data, self._max_bytes)
+            except RemoteProtocolError as error:
+                self.bye(PROTOCOL, str(error))
+                continue
+            kind = message[0]
+            if kind not in self._allowed:
+                self.bye(PROTOCOL, f"{kind} is not for here and now: want {', '.join(self._allowed)}")
+            elif kind == "ping":
+                self._put(encode(("pong", message[1])))
+            elif kind == "credit":
+                self._give(message[1])
+            elif kind == "bye":
+                self._close(message[1], message[2])
+            elif kind == "hello":
+                self._hello(message)
+            else:
+                if kind == "welcome":
+                    self._welcomed(message)
+                return message
+
+    def _hello(self, message: "Message") -> None:
+        _, version, role, name = message
+        if version != VERSION:
+            self.bye(WRONG_VERSION, f"version {version} is not spoken here, version {VERSION} is")
+            return
+        self.peer, self.role = name, role
+        self._allowed = ()  # until welcome()
+        self._events.append(message)
+
+    def welcome(self, name: str, last: int = -1) -> None:
+        """The shell has admitted who said hello. `last` is the highest seq known of a client's events."""
+        if self._dialler or self.open or self.closed or self.role < 0:
+            raise LocalProtocolError("nobody waits to be welcomed")
+        self._admit(_FROM_CLIENT if self.role == CLIENT else _BETWEEN_BROKERS)
+        self._put(encode(("welcome", VERSION, name, last)))
+
+    def _welcomed(self, message: "Message") -> None:
+        self.peer = message[2]
+        self._admit(_TO_CLIENT if self.role == CLIENT else _BETWEEN_BROKERS)
+
+    def _admit(self, allowed: "tuple[str, ...]") -> None:
+        self.open = True
+        self._hello_by = None
+        self._allowed = allowed
+        self._max_bytes = self._frames.max_bytes = MAX_BYTES_BROKER if self.role == BROKER else MAX_BYTES_CLIENT
+
+    def _give(self, credit: int) -> None:
+        self._credit = min(self._credit + credit, MAX_CREDIT)
+        ready, self._held = self._held[: self._credit], self._held[self._credit :]
+        self._credit -= len(ready)
+        self.waiting_count -= len(ready)
+        for data in ready:
+            self.waiting -= len(data)
+            self._out.append(data)
+
+    # What this end says
+
+    def send(self, message: "Message") -> None:
+        if not self.open or self.closed:
+            raise LocalProtocolError(f"{message[0]} on a connection that is not open")
+        if message[0] == "packets":
+            for part in split(message):
+                self._put(encode(part))
+        elif message[0] == "deliver":
+            self.deliver(framed(encode(message)))
+        else:
+            self._put(encode(message))
+
+    def deliver(self, data: bytes) -> None:
+        """A delivery that is a frame already."""
+        if self._credit:
+            self._credit -= 1
+            self._out.append(data)
+        else:
+            self.waiting += len(data)
+            self.waiting_count += 1
+            self._held.append(data)
+
+    @property
+    def credit(self) -> int:
+        """How many deliveries the client will still take."""
+        return self._credit
+
+    def bye(self, code: int, reason: str) -> None:
+        """The last that this end says; nothing is read any more."""
+        if not self.closed:
+            self._put(encode(("bye", code, reason[:MAX_REASON_CHARS])))
+            self._close(code, reason)
+
+    def _close(self, code: int, reason: str) -> None:
+        self.closed = True
+        self._hello_by = None
+        self._events.append(("closed", code, reason))
+
+    def data_to_send(self) -> bytes:
+        if not self._out:
+            return b""
+        data = b"".join(self._out)
+        self._out = []
+        return data
+
+    def _put(self, data: bytes) -> None:
+        self._out.append(framed(data))
+
+    # Time
+
+    def next_timeout(self) -> "int | None":
+        if self.closed:
+            return None
+        silent = self._heard + self._ping_after * (self._pings + 1)
+        return silent if self._hello_by is None else min(silent, self._hello_by)
+
+    def handle_timeout(self, now: int) -> None:
+        if self.closed:
+            return
+        if self._hello_by is not None:
+            if now >= self._hello_by:
+                self.bye(SILENT, "nothing was said in time: no " + ("welcome" if self._dialler else "hello"))
+        elif now >= self._heard + self._ping_after * (self._pings + 1):
+            if self._pings >= MAX_PINGS:
+                self.bye(SILENT, f"nothing was heard for {now - self._heard} ms, and {MAX_PINGS} pings unanswered")
+            else:
+                self._pings += 1
+                self._put(encode(("ping", self._pings)))
+
+
+def framed(data: bytes) -> bytes:
+    head = bytearray()
+    put_head(head, 2, len(data))
+    return bytes(head) + data

@@ -1,0 +1,264 @@
+"""Reading what messages.py writes: strictly, each field of the type it must have, an error with its place."""
+
+from .. import limits
+from .._cbor_read import loads, place_of
+from .._compat import MICROPYTHON
+from ..errors import LocalProtocolError, RemoteProtocolError
+from ..filter import Filter
+from ..scope.graph import Tags
+from ..wire import decode as decode_event
+from .messages import (
+    BROKER,
+    CLIENT,
+    KINDS,
+    MAX_BYTES_BROKER,
+    MAX_BYTES_CLIENT,
+    MAX_ITEMS_BROKER,
+    MAX_NAME_BYTES,
+    MAX_REASON_CHARS,
+    MAX_TARGETS,
+    VERSION,
+)
+from .records import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .messages import Message
+
+if not MICROPYTHON:
+    from .._cbor_cpython import loads_if_canonical
+
+__all__ = ["decode"]
+
+_NAMES = {number: kind for kind, number in KINDS.items()}
+
+
+def decode(data: bytes, max_bytes: int = MAX_BYTES_BROKER) -> "Message":
+    """What is not exactly a message is refused, with its place."""
+    max_items = MAX_ITEMS_BROKER if max_bytes > MAX_BYTES_CLIENT else limits.MAX_ITEMS
+    item: Any = None if MICROPYTHON else loads_if_canonical(data, max_bytes, max_items)
+    if item is None:
+        item = loads(data, max_bytes, max_items)
+    reader = _Fields(data, item, max_items)
+    try:
+        return reader.message()
+    except RemoteProtocolError as error:
+        if not MICROPYTHON:
+            loads(data, max_bytes, max_items)  # cbor2 lets simple values through; our own reader knows the place
+        raise RemoteProtocolError(f"{reader.kind}: {error.reason}", reader.place() + error.offset)
+    except LocalProtocolError as error:
+        raise RemoteProtocolError(f"{reader.kind}: {error}", reader.place())
+
+
+class _Fields:
+    """Takes one field after the other, each of the type it must have."""
+
+    def __init__(self, data: bytes, item: "Any", max_items: int) -> None:
+        self.data = data
+        self.items = item
+        self.max_items = max_items
+        self.at = 0
+        self.kind = "message"
+
+    def place(self) -> int:
+        return place_of(self.data, max(self.at - 1, 0), self.max_items) if type(self.items) is list else 0
+
+    def take(self) -> "Any":
+        if self.at >= len(self.items):
+            raise RemoteProtocolError(f"has {len(self.items)} fields, and lacks one")
+        self.at += 1
+        return self.items[self.at - 1]
+
+    def message(self) -> "Message":
+        if type(self.items) is not list or not self.items:
+            raise RemoteProtocolError("is not an array that begins with a type")
+        number = self.take()
+        if type(number) is not int or number not in _NAMES:
+            raise RemoteProtocolError(f"type {number!r} is unknown")
+        kind = self.kind = _NAMES[number]
+        found = getattr(self, kind)()
+        if self.at != len(self.items):
+            self.at += 1
+            raise RemoteProtocolError(f"has {len(self.items)} fields, want {self.at - 1}")
+        return (kind,) + found  # type: ignore[no-any-return]
+
+    def hello(self) -> "Message":
+        version = _uint(self.take())
+        if version != VERSION:
+            # Of another version only this much is known.
+            self.at = len(self.items)
+            return (version, CLIENT, "")
+        role = _uint(self.take())
+        if role not in (CLIENT, BROKER):
+            raise RemoteProtocolError(f"role is {role}, want {CLIENT} (client) or {BROKER} (broker)")
+        return (version, role, _name(self.take()))
+
+    def welcome(self) -> "Message":
+        return (_uint(self.take()), _name(self.take()), _int(self.take(), -1))
+
+    def bye(self) -> "Message":
+        return (_uint(self.take()), _text(self.take(), MAX_REASON_CHARS))
+
+    def ping(self) -> "Message":
+        return (_uint(self.take()),)
+
+    pong = credit = ping
+
+    def advertise(self) -> "Message":
+        return (_uint(self.take()), _text(self.take()), _tags(self.take()))
+
+    def unadvertise(self) -> "Message":
+        return (_uint(self.take()), _uint(self.take()))
+
+    unsubscribe = unadvertise
+
+    def subscribe(self) -> "Message":
+        head = self.advertise()
+        durable, offset = self.take(), self.take()
+        return head + (None if durable is None else _name(durable), None if offset is None else _uint(offset))
+
+    def publish(self) -> "Message":
+        request = self.take()
+        return (None if request is None else _uint(request), _uint(self.take()), _event(self.take()))
+
+    def answer(self) -> "Message":
+        request, accepted, more = _uint(self.take()), _bool(self.take()), self.take()
+        return (request, accepted, _uint(more) if accepted else _text(more, MAX_REASON_CHARS))
+
+    def deliver(self) -> "Message":
+        keys = tuple([_uint(key) for key in _list(self.take())])
+        event, offset = _event(self.take()), self.take()
+        return (keys, event, None if offset is None else _uint(offset), _trail(self.take()))
+
+    def record(self) -> "Message":
+        broker, incarnation, version = _name(self.take()), _uint(self.take()), _uint(self.take())
+        neighbours = tuple([_name(name) for name in _list(self.take())])
+        scopes = [_scope(name) for name in _list(self.take())]
+        adverts = tuple([(_filter(text), _tags(tags)) for text, tags in _pairs(self.take())])
+        return (Record(broker, incarnation, version, neighbours, frozenset(scopes), adverts),)
+
+    def packets(self) -> "Message":
+        hops, source, incarnation = _uint(self.take()), _name(self.take()), _uint(self.take())
+        state, content = _state(self.take()), _content(self.take())
+        targets = [_target(target, len(state)) for target in _list(self.take())]
+        if len(targets) > MAX_TARGETS:
+            raise RemoteProtocolError(f"{len(targets)} targets, the limit is {MAX_TARGETS}")
+        if len(state) != (len(content[2].scopes) if content[0] == "event" else 0):
+            raise RemoteProtocolError("its scopes are not those of its content")
+        return (hops, source, incarnation, state, content, targets, _trail(self.take()))
+
+    def ack(self) -> "Message":
+        head = (_uint(self.take()), _name(self.take()), _uint(self.take()), _name(self.take()))
+        return head + ((_uint(self.take()), _uint(self.take())), _uint(self.take()))
+
+    def leave(self) -> "Message":
+        return (_scope(self.take()),)
+
+    left = leave
+
+
+def _int(value: "Any", least: int) -> int:
+    if type(value) is not int or not least <= value <= limits.INT_MAX:
+        raise RemoteProtocolError(f"{_shown(value)} is not an integer in {least} .. 2^63-1")
+    return value
+
+
+def _uint(value: "Any") -> int:
+    return _int(value, 0)
+
+
+def _bool(value: "Any") -> bool:
+    if type(value) is not bool:
+        raise RemoteProtocolError(f"{_shown(value)} is neither true nor false")
+    return value
+
+
+def _text(value: "Any", most: int = limits.MAX_FILTER_CHARS) -> str:
+    if type(value) is not str or len(value) > most:
+        raise RemoteProtocolError(f"{_shown(value)} is not a text of up to {most} characters")
+    return value
+
+
+def _name(value: "Any") -> str:
+    if type(value) is not str or not 0 < len(value.encode()) <= MAX_NAME_BYTES:
+        raise RemoteProtocolError(f"{_shown(value)} is not a name of 1 to {MAX_NAME_BYTES} bytes")
+    return value
+
+
+def _scope(value: "Any") -> str:
+    if type(value) is not str or not 0 < len(value.encode()) <= limits.MAX_NAME_BYTES:
+        raise RemoteProtocolError(f"{_shown(value)} is not a scope's name of 1 to {limits.MAX_NAME_BYTES} bytes")
+    return value
+
+
+def _list(value: "Any", length: "int | None" = None) -> "list[Any]":
+    if type(value) is not list or (length is not None and len(value) != length):
+        raise RemoteProtocolError(f"{_shown(value)} is not an array" + (f" of {length}" if length else ""))
+    return value
+
+
+def _pairs(value: "Any") -> "list[list[Any]]":
+    return [_list(pair, 2) for pair in _list(value)]
+
+
+def _event(value: "Any") -> "Any":
+    if type(value) is not bytes:
+        raise RemoteProtocolError(f"{_shown(value)} is not an event's bytes")
+    return decode_event(value)
+
+
+def _filter(value: "Any") -> Filter:
+    return Filter(_text(value))
+
+
+def _tags(value: "Any") -> Tags:
+    flat = _list(value)
+    if not len(flat) % 2:
+        raise RemoteProtocolError(f"{_shown(value)} are not tags: rest, then dimensions and scopes")
+    found = [(_scope(flat[at]), _scope(flat[at + 1])) for at in range(1, len(flat), 2)]
+    tags = Tags(found, _bool(flat[0]))
+    if list(tags.scopes) != found:
+        raise RemoteProtocolError(f"{_shown(value)}: a dimension is twice or out of order")
+    return tags
+
+
+def _state(value: "Any") -> "Any":
+    flat = _list(value)
+    if len(flat) % 2:
+        raise RemoteProtocolError(f"{_shown(value)} is not scopes and whether they go up")
+    return tuple([(_scope(flat[at]), _bool(flat[at + 1])) for at in range(0, len(flat), 2)])
+
+
+def _trail(value: "Any") -> "Any":
+    steps = [_list(step, 3) for step in _list(value)]
+    return tuple([(_name(step[0]), _state(step[1]), _uint(step[2])) for step in steps])
+
+
+def _content(value: "Any") -> "Any":
+    body = _list(value)
+    kind = body[0] if body else None
+    if kind == 0 and len(body) == 3:
+        event = _event(body[1])
+        if event.identity is None:
+            raise RemoteProtocolError(f"event {event.subject!r} has no identity")
+        return ("event", event, _tags(body[2]))
+    if kind == 1 and len(body) == 4:
+        return ("add", _uint(body[1]), _filter(body[2]), _tags(body[3]))
+    if kind == 2 and len(body) == 2:
+        return ("remove", _uint(body[1]))
+    if kind == 3 and len(body) == 1:
+        return ("void",)
+    raise RemoteProtocolError(f"{_shown(value)} is no packet")
+
+
+def _target(value: "Any", dimensions: int) -> "Any":
+    broker, incarnation, epoch, number, wanted = _list(value, 5)
+    goal = tuple([None if scope is None else _scope(scope) for scope in _list(wanted, dimensions)])
+    return (_name(broker), _uint(incarnation), _uint(epoch), _uint(number), goal)
+
+
+def _shown(value: "Any") -> str:
+    text = repr(value)
+    return text if len(text) < 60 else text[:57] + "..."
