@@ -7,8 +7,8 @@ checkpoint   what a scan of all segments up to a place would find: written at ev
     8 next   8 base   4 salt   8 position   4 number of producers, of each:
         1 length   name   8 floor   2 n   n * 8 seqs   n * 8 offsets
 
-committed    how far the log is on disk, for readers in other processes: written in place after every sync, itself never
-             synced. It lags behind the truth after a power cut, and is never ahead of it.
+committed    how far the log is on disk, for readers in other processes: written in place after every sync, itself
+             synced on opening and closing only. It lags behind the truth after a power cut, and is never ahead of it.
 
     4 magic D7 "Vc" 0A   4 CRC-32 of the rest   8 next   16 boot id
 """

@@ -7,6 +7,7 @@ cut. Names are plain, without folders. Errors are OSError, as the system raises 
 import errno
 import fcntl
 import os
+from hashlib import blake2b
 from pathlib import Path
 from typing import Protocol
 
@@ -54,7 +55,8 @@ class Files(Protocol):
         """It will not be written any more."""
 
     def boot(self) -> bytes:
-        """16 bytes that change when the machine starts anew, and memory that was not on disk is gone."""
+        """16 bytes that change when the machine starts anew, and in a copy of the directory: then what only the
+        kernel's memory held is gone."""
 
     def close(self) -> None: ...
 
@@ -68,6 +70,7 @@ class DirectoryFiles:
             _make(self.path)
         self._writing: dict[str, int] = {}
         self._lock = -1
+        self._boot = b""
 
     def lock(self) -> None:
         descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -143,10 +146,14 @@ class DirectoryFiles:
         self._forget(name)
 
     def boot(self) -> bytes:
-        try:
-            return bytes.fromhex(Path("/proc/sys/kernel/random/boot_id").read_text().strip().replace("-", ""))
-        except OSError:
-            return bytes(16)  # a system without: then what `committed` says is believed across a restart
+        if not self._boot:
+            try:
+                boot = Path("/proc/sys/kernel/random/boot_id").read_bytes()
+            except OSError:
+                boot = b""  # a system without: then what `committed` says is believed across a restart
+            place = self.path.stat()
+            self._boot = blake2b(boot + b"%d %d" % (place.st_dev, place.st_ino), digest_size=16).digest()
+        return self._boot
 
     def close(self) -> None:
         for descriptor in self._writing.values():

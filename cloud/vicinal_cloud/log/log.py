@@ -87,6 +87,7 @@ class Log:
             self._files.close()
             raise
         self._publish()
+        self._sync_published()
 
     @property
     def first(self) -> int:
@@ -168,6 +169,14 @@ class Log:
         """Tells readers in other processes. Nothing is lost when that fails: they see it with the next commit."""
         try:
             self._files.write_at(COMMITTED, 0, encode_committed(Committed(self._next, self._files.boot())))
+        except OSError:
+            self.counters.unpublished += 1
+
+    def _sync_published(self) -> None:
+        """On opening and closing: so that offsets found damaged at the end are not given again after a power cut."""
+        try:
+            self._files.sync(COMMITTED)
+            self._files.sync_directory()
         except OSError:
             self.counters.unpublished += 1
 
@@ -281,4 +290,5 @@ class Log:
                 self.closed = True
                 if self.failed is None:
                     self._checkpoint()
+                    self._sync_published()
                 self._files.close()

@@ -1,8 +1,8 @@
 """Reading a log that another process writes. Nothing is locked and nothing is changed.
 
 While a writer runs, or has run since the machine started, `committed` says how far the log is on disk, and nothing
-beyond is seen: what a power cut could take back is never given out. After a restart of the machine, until a writer
-opens the log, the reader itself decides what of the end counts, as the writer would.
+beyond is seen: what a power cut could take back is never given out. After a restart of the machine, or in a copy,
+until a writer opens the log, the reader itself decides what of the end counts, as the writer would.
 """
 
 import os

@@ -1,0 +1,42 @@
+"""Every limit of the broker, with its reason."""
+
+__all__ = [
+    "BACKOFF_FIRST",
+    "BACKOFF_MOST",
+    "DRAIN_SECONDS",
+    "MAX_ADVERT_BYTES",
+    "MAX_BROKERS",
+    "MAX_BUFFER",
+    "MAX_CLIENTS",
+    "MAX_PER_CLIENT",
+    "MAX_STORING",
+    "READ_BYTES",
+    "STUCK_MS",
+    "TICK_SECONDS",
+]
+
+# What waits for one connection. Beyond it, or when nothing has moved for STUCK_MS, a slow consumer is cut: the durable
+# log, not the socket's buffer, is a consumer's queue.
+MAX_BUFFER = 8 << 20
+STUCK_MS = 10_000
+# One turn of one connection: some 500 events, some 20 ms. Others wait no longer, however much it sends.
+READ_BYTES = 64 << 10
+# How often timeouts and stuck connections are looked for.
+TICK_SECONDS = 0.25
+
+# The process may have 20,000 files open.
+MAX_CLIENTS = 16_384
+# Advertisements and subscriptions together.
+MAX_PER_CLIENT = 1024
+# All that a broker's producers advertise travels in one message of 1 MiB, with the scopes and neighbours.
+MAX_ADVERT_BYTES = 512 << 10
+# Records of other brokers that a neighbour may bring.
+MAX_BROKERS = 20_000
+# Publishes that wait for the disk; beyond it no more is read from publishers.
+MAX_STORING = 16 << 20
+
+# Seconds between two attempts to connect, doubled from the first to the most, times a random half to one.
+BACKOFF_FIRST = 0.2
+BACKOFF_MOST = 30.0
+# So long a broker that was told to stop waits for others to take what it has for them.
+DRAIN_SECONDS = 5.0

@@ -1,0 +1,178 @@
+"""One connection on a socket: bytes in and out of the state machine, and what waits to go out.
+
+An owner is told what happens. Reading is at most READ_BYTES a turn; writing is put together until the owner flushes,
+so that many small messages are one system call.
+"""
+
+import asyncio
+import asyncio.sslproto
+from collections import deque
+from typing import Any, Protocol
+
+from vicinal.siena.connection import LOST, TOO_SLOW, Connection
+
+from .limits import MAX_BUFFER, READ_BYTES, STUCK_MS
+
+__all__ = ["Link", "Owner"]
+
+# asyncio gives each TLS connection 256 KiB to read into, 10,000 of them 2.8 GB; a TLS record has 16 KiB.
+asyncio.sslproto.SSLProtocol.max_size = 16384  # type: ignore[attr-defined]
+
+# Read and used up before anything else can read: one for all connections.
+_buffer = memoryview(bytearray(READ_BYTES))
+
+# Seconds for the last words to leave before the connection is cut.
+_LINGER = 2.0
+
+
+class Owner(Protocol):
+    def now(self) -> int: ...
+
+    def opened(self, link: "Link") -> None:
+        """The socket is there; nothing has been said."""
+
+    def received(self, link: "Link", message: tuple[Any, ...]) -> None: ...
+
+    def after_reading(self, link: "Link") -> None:
+        """All that has come is dealt with: now flush."""
+
+    def ended(self, link: "Link", code: int, reason: str) -> None:
+        """Once, whatever happens."""
+
+
+class Link(asyncio.BufferedProtocol):
+    def __init__(self, owner: Owner, connection: Connection) -> None:
+        self.owner = owner
+        self.connection = connection
+        self.transport: asyncio.Transport | None = None
+        self.where = "?"
+        self.identity: str | None = None
+        """the name in the certificate that the other end has shown"""
+        self.delivered = 0
+        """deliveries that have left this process"""
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self._released = 0
+        self._batches: deque[tuple[int, int]] = deque()  # bytes_out after it, deliveries in it
+        self._moved = (-1, 0)  # bytes that had left, since when
+        self._ended = False
+
+    # asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        peer = transport.get_extra_info("peername")
+        self.where = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
+        self.identity = _common_name(transport.get_extra_info("peercert"))
+        self.owner.opened(self)
+        self.started()
+
+    def started(self) -> None:
+        """Say what there is to say first."""
+        self.flush()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.bytes_in += nbytes
+        self.arrived(bytes(_buffer[:nbytes]))
+        self.deal()
+
+    def arrived(self, data: bytes) -> None:
+        self.connection.receive_data(data, self.owner.now())
+
+    def eof_received(self) -> bool:
+        return False  # the transport closes, and connection_lost follows
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connection.receive_eof()
+        self.deal()
+
+    # Both ways
+
+    def deal(self) -> None:
+        connection = self.connection
+        while (event := connection.next_event()) is not None:
+            if event[0] == "closed":
+                self._end(event[1], event[2])
+                return
+            self.owner.received(self, event)
+        self.owner.after_reading(self)
+
+    def flush(self) -> None:
+        transport = self.transport
+        if transport is None or transport.is_closing():
+            return
+        data = self.connection.data_to_send()
+        if data:
+            self.bytes_out += len(data)
+            released = self.connection.released
+            if released != self._released:
+                self._batches.append((self.bytes_out, released - self._released))
+                self._released = released
+            self.put(data)
+        if self._batches:
+            self._settle()
+
+    def put(self, data: bytes) -> None:
+        assert self.transport is not None
+        self.transport.write(data)
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that wait: for the socket, and for credit."""
+        return self._unwritten() + self.connection.waiting
+
+    @property
+    def undelivered(self) -> int:
+        """Deliveries that wait."""
+        self._settle()
+        return self.connection.waiting_count + sum([count for _, count in self._batches])
+
+    def _unwritten(self) -> int:
+        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+
+    def _settle(self) -> None:
+        gone = self.bytes_out - self._unwritten()
+        while self._batches and self._batches[0][0] <= gone:
+            self.delivered += self._batches.popleft()[1]
+
+    def cut_if_slow(self, now: int) -> None:
+        """Too much waits, or nothing has moved for too long."""
+        backlog = self.backlog
+        if backlog > MAX_BUFFER:
+            self.cut(TOO_SLOW, f"{backlog} bytes wait for you, the limit is {MAX_BUFFER}")
+            return
+        moved = self.bytes_out + self.connection.waiting - backlog
+        if not backlog or moved != self._moved[0]:
+            self._moved = (moved, now)
+        elif now - self._moved[1] >= STUCK_MS:
+            self.cut(TOO_SLOW, f"{backlog} bytes wait for you, and you took none for {now - self._moved[1]} ms")
+
+    def cut(self, code: int, reason: str) -> None:
+        self.connection.bye(code, reason)
+        self.deal()
+
+    def _end(self, code: int, reason: str) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self.flush()
+        if self.transport is not None:
+            self._settle()
+            self.owner.ended(self, code, reason)
+            self.transport.close()
+            if code != LOST:
+                asyncio.get_running_loop().call_later(_LINGER, self.transport.abort)
+        else:
+            self.owner.ended(self, code, reason)
+
+
+def _common_name(certificate: Any) -> str | None:
+    for part in (certificate or {}).get("subject", ()):
+        for key, value in part:
+            if key == "commonName":
+                return str(value)
+    return None
