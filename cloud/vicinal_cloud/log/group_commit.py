@@ -156,10 +156,11 @@ class GroupCommit:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self.log.retain, self._clock())
 
     async def close(self) -> None:
-        """Commits what waits, then closes the log."""
+        """Commits what waits, then closes the log. Again, it does nothing."""
         self._closing = True
         while self._task is not None:
             await asyncio.wait([self._task])
         self._tell()
-        await asyncio.get_running_loop().run_in_executor(self._thread, self.log.close)
-        self._thread.shutdown()
+        if not self.log.closed:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self.log.close)
+        self._thread.shutdown(wait=False)

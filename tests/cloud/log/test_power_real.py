@@ -26,7 +26,7 @@ from vicinal_cloud.log import Log, LogReader
 
 FICLONE = 0x40049409
 TOOLS = ("mkfs.xfs", "mkfs.ext4", "losetup", "mount", "umount")
-CUTS = 1000 if os.environ.get("VICINAL_SOAK") else 12
+CUTS = int(os.environ.get("VICINAL_CUTS", "1000" if os.environ.get("VICINAL_SOAK") else "12"))
 # With acknowledge_first caught in about half of the snapshots, 20 all miss it once in a million.
 MUTANT_CUTS = 20
 
