@@ -3,7 +3,7 @@
     dimension   geography, membership, network ...      none shares a scope with another
     scope       a name; the scopes it is directly a member of (its superscopes)
     interface   output: which events of the scope its superscopes may see
-                input:  which events of its superscopes the scope may see     none given: all
+                input:  which events of its superscopes the scope may see     none given: none
 
 Bottom and top of the papers are not in the graph: they are the `rest` of a tag set (Tags), and stand for every
 dimension that the set does not name. Clients are not in it either: a client is where its filters' tags say.
@@ -46,6 +46,7 @@ class ScopeGraph:
     def __init__(self, scopes: "Iterable[Scope]" = ()) -> None:
         self.scopes: dict[str, Scope] = {}
         self.subs: dict[str, list[str]] = {}
+        self._connected: dict[tuple[str, str], bool] = {}
         for scope in scopes:
             if scope.name in self.scopes:
                 raise LocalProtocolError(f"scope {scope.name!r} is given twice")
@@ -77,15 +78,38 @@ class ScopeGraph:
                 front.extend(self.scopes[at].supers)
         return found
 
-    def steps(self, name: str, up: bool) -> "list[tuple[str, bool, Filter | None]]":
-        """Where an event in a scope may go next: (scope, still going up, the interface it must pass).
+    def connected(self, start: str, goal: str) -> bool:
+        """Whether there is a visibility path at all, for an event that passes every interface. Of a scope that is not
+        known here, while brokers do not agree on the scopes yet, there is none."""
+        if start not in self.scopes or goal not in self.scopes:
+            return False
+        key = (start, goal)
+        if key not in self._connected:
+            seen = set()
+            front = [(start, True)]
+            while front:
+                at = front.pop()
+                if at not in seen:
+                    seen.add(at)
+                    front.extend([(name, up) for name, up, _ in self.steps(at[0], at[1])])
+            self._connected[key] = any([name == goal for name, _ in seen])
+        return self._connected[key]
+
+    def steps(self, name: str, up: bool) -> "list[tuple[str, bool, Filter]]":
+        """Where an event in a scope may go next: (scope, still going up, the interface it must pass). What has no
+        interface is closed: visibility is granted, not assumed.
 
         Up to the superscopes through the scope's output, down to the subscopes through their inputs; once down, never
         up again (seed 003, 3.4: the upward and the downward part of a visibility path)."""
-        found: list[tuple[str, bool, Filter | None]] = []
-        if up:
-            found = [(above, True, self.scopes[name].output) for above in self.scopes[name].supers]
-        return found + [(below, False, self.scopes[below].input) for below in self.subs.get(name, ())]
+        found: list[tuple[str, bool, Filter]] = []
+        output = self.scopes[name].output
+        if up and output is not None:
+            found = [(above, True, output) for above in self.scopes[name].supers]
+        for below in self.subs.get(name, ()):
+            inward = self.scopes[below].input
+            if inward is not None:
+                found.append((below, False, inward))
+        return found
 
 
 class Tags:

@@ -24,7 +24,7 @@ def visible_in(graph: "ScopeGraph", event: "Event", start: str, goal: str) -> bo
         if state[0] == goal:
             return True
         for name, up, interface in graph.steps(state[0], state[1]):
-            if interface is None or interface.matches(event):
+            if interface.matches(event):
                 front.append((name, up))
     return False
 

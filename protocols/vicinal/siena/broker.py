@@ -4,15 +4,16 @@
     join_scope, leave_scope            what the administrator does
     advertise, subscribe, publish ...  what the clients do; refused with a Refused that says why
     handle_timeout(now)                at next_timeout()
-    actions()                          ("send", neighbour, message), ("deliver", client, event, trail)
+    actions()                          ("send", neighbour, message), ("deliver", client, event, trail, subscriptions)
 
-A client publishes under its own name: an event's producer is the client. Time is integer milliseconds.
+A client publishes under its own name: an event's producer is the client. Time is integer milliseconds. An event with
+the attribute `Trace` carries its trail: (broker, scopes, time) for each place it went through.
 """
 
 from ..errors import LocalProtocolError
 from ..filter._covering import covers, overlaps
 from ..filter.index import Index
-from ..scope.visibility import visible_in
+from ..scope.visibility import visible, visible_in
 from .interest import Interest, Subscriptions
 from .records import Record, Records
 from .streams import MAX_QUEUE, Incoming, Outgoing
@@ -35,6 +36,9 @@ __all__ = ["Broker", "Refused"]
 
 # A packet that has made more hops goes round in circles between brokers that do not yet agree.
 MAX_HOPS = 255
+# Subscriptions are told to nobody when another of the broker's covers them, and only to brokers whose producers
+# advertise what they could match.
+PRUNING = ("covering", "advertisements")
 
 
 class Refused(LocalProtocolError):
@@ -42,15 +46,24 @@ class Refused(LocalProtocolError):
 
 
 class Broker:
-    def __init__(self, name: str, incarnation: int, graph: "ScopeGraph", trace: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        incarnation: int,
+        graph: "ScopeGraph",
+        trace: bool = False,
+        pruning: "tuple[str, ...]" = PRUNING,
+    ) -> None:
         """`incarnation` must be greater than at every earlier start that was forgotten. With `trace`, events carry
-        their trail: the brokers and scopes they went through."""
+        their trail: the brokers and scopes they went through. `pruning` says what keeps subscriptions from travelling;
+        less of it is for comparison."""
         self.name = name
         self.incarnation = incarnation
         self.graph = graph
         self.trace = trace
         self.records = Records(graph)
-        self.subscriptions = Subscriptions(self._told)
+        self.pruning = pruning
+        self.subscriptions = Subscriptions(self._told, "covering" in pruning)
         self.interest = Interest()
         self.scopes: set[str] = set()  # whose events may be here
         self.counts: dict[str, int] = {}
@@ -101,7 +114,7 @@ class Broker:
         self._links.append(neighbour)
         self._links.sort()
         self._say()
-        for record in self.records.by_broker.values():
+        for record in self.records.all():
             self._send(neighbour, ("record", record))
         self._hurry(now)
 
@@ -163,7 +176,7 @@ class Broker:
         if known is None or known.adverts != record.adverts or known.incarnation != record.incarnation:
             for key, one in self.subscriptions.roots.items():
                 self._tell(record, key, one)
-            self._flush(record.broker, now)
+            self._flush([record.broker], now)
         if before is not self.records.topology:
             self._hurry(now)
 
@@ -196,6 +209,32 @@ class Broker:
         for neighbour in self._links:
             self._send(neighbour, ("leave", scope))
         self._left(scope, "")
+
+    def use_graph(self, graph: "ScopeGraph", now: int) -> "list[str]":
+        """Other scopes from now on. Gives the clients whose tags name what is no more, or where this broker is not: who
+        serves them has to drop them. A scope that is no more is left at once: nobody can name it any longer."""
+        self.graph = graph
+        self.records.use_graph(graph)
+        for scope in [scope for scope in self.scopes if scope not in graph]:
+            self._leaving[scope] = set()
+            self._left(scope, "")
+        self._say()
+        self._hurry(now)
+        return self.clients_outside()
+
+    def clients_outside(self) -> "list[str]":
+        """Those that advertise or subscribe in a scope where this broker is not, or no longer."""
+        found = [(client, tags) for (client, _), (_, tags) in self._adverts.items()]
+        found.extend([(one.client, one.tags) for one in self.subscriptions.by_key.values()])
+        return sorted({client for client, tags in found if not self._inside(tags)})
+
+    def _inside(self, tags: "Tags") -> bool:
+        for dimension, scope in tags.scopes:
+            if scope not in self.scopes or scope in self._leaving:
+                return False
+            if scope not in self.graph or self.graph.scopes[scope].dimension != dimension:
+                return False
+        return True
 
     def _left(self, scope: str, neighbour: str) -> None:
         waiting = self._leaving.get(scope)
@@ -240,7 +279,7 @@ class Broker:
         self._check_tags(tags)
         key = self.subscriptions.add(client, condition, tags)
         self._local.add(key, condition)
-        self._flush_all(now)
+        self._flush(sorted(self._out), now)
         return key
 
     def unsubscribe(self, client: str, key: int, now: int) -> None:
@@ -249,7 +288,7 @@ class Broker:
             raise Refused(f"client {client!r} has no subscription {key}")
         self._local.remove(key)
         self.subscriptions.remove(key)
-        self._flush_all(now)
+        self._flush(sorted(self._out), now)
 
     def drop_client(self, client: str, now: int) -> None:
         """It is gone: so are its advertisements and subscriptions."""
@@ -261,6 +300,29 @@ class Broker:
 
     def publish(self, client: str, advert: int, event: "Event", now: int) -> int:
         """To how many brokers it goes. An event that was published before is accepted again, and goes nowhere."""
+        tags = self.check_publish(client, advert, event)
+        if event.seq <= self.last_published(client):  # type: ignore[operator]
+            self._count("published again")
+            return 0
+        goals = self._goals(event, tags)
+        for broker, _ in goals:
+            if broker in self._out and len(self._out[broker].packets) >= MAX_QUEUE:
+                if self.records.topology.towards(self.name, broker) is not None:
+                    raise Refused(f"{MAX_QUEUE} packets wait for broker {broker!r}: try again later")
+                self._give_up(broker)
+        self._last_published[client] = event.seq  # type: ignore[assignment]
+        self._count("published")
+        for broker, wanted in goals:
+            self._stream(broker).put(("event", event, tags, wanted))
+        self._flush(sorted({broker for broker, _ in goals}), now)
+        return len(goals)
+
+    def last_published(self, client: str) -> int:
+        """The highest seq known of a client, or -1."""
+        return self._last_published.get(client, -1)
+
+    def check_publish(self, client: str, advert: int, event: "Event") -> "Tags":
+        """Whether an event may be published, for who must store it first. Its tags."""
         if (client, advert) not in self._adverts:
             raise Refused(f"client {client!r} has no advertisement {advert}")
         condition, tags = self._adverts[(client, advert)]
@@ -271,21 +333,7 @@ class Broker:
         for _, scope in tags.scopes:
             if scope not in self.scopes:
                 raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
-        if event.seq <= self._last_published.get(client, -1):
-            self._count("published again")
-            return 0
-        goals = self._goals(event, tags)
-        for broker, _ in goals:
-            if broker in self._out and len(self._out[broker].packets) >= MAX_QUEUE:
-                if self.records.topology.towards(self.name, broker) is not None:
-                    raise Refused(f"{MAX_QUEUE} packets wait for broker {broker!r}: try again later")
-                self._give_up(broker)
-        self._last_published[client] = event.seq
-        self._count("published")
-        for broker, wanted in goals:
-            self._stream(broker).put(("event", event, tags, wanted))
-        self._flush_event(goals, now)
-        return len(goals)
+        return tags
 
     def _goals(self, event: "Event", tags: "Tags") -> "list[tuple[str, Goal]]":
         """The brokers that care and may see it, and the scopes in which they do."""
@@ -317,31 +365,28 @@ class Broker:
                     self._stream(broker).put(("remove", key))
             return
         self.interest.add(self.name, key, one.filter, one.tags)
-        for record in self.records.by_broker.values():
+        for record in self.records.all():
             self._tell(record, key, one)
 
     def _tell(self, record: Record, key: int, one: "Subscription") -> None:
         if record.broker == self.name or key in self._tellings.get(record.broker, ()):
             return
-        for condition, tags in record.adverts:
-            if self._may_see(tags, one.tags) and overlaps(condition.node, one.filter.node):
-                self._tellings.setdefault(record.broker, set()).add(key)
-                self._stream(record.broker).put(("add", key, one.filter, one.tags))
-                return
+        if "advertisements" not in self.pruning or any(
+            [
+                self._may_see(tags, one.tags) and overlaps(condition.node, one.filter.node)
+                for condition, tags in record.adverts
+            ]
+        ):
+            self._tellings.setdefault(record.broker, set()).add(key)
+            self._stream(record.broker).put(("add", key, one.filter, one.tags))
 
     def _may_see(self, advertised: "Tags", subscribed: "Tags") -> bool:
-        """Whether some event could be visible, interfaces aside: the two have a scope above them in common."""
+        """Whether some event could be visible, whatever the interfaces ask of it."""
         wanted = goal_of(advertised, subscribed)
         if wanted is None:
             return False
-        for (_, start), scope in zip(advertised.scopes, wanted):
-            if scope is not None:
-                mine, theirs = self.graph.above(start), self.graph.above(scope)
-                mine.add(start)
-                theirs.add(scope)
-                if not mine & theirs:
-                    return False
-        return True
+        pairs = zip(advertised.scopes, wanted)
+        return all([scope is None or self.graph.connected(start[1], scope) for start, scope in pairs])
 
     # Packets
 
@@ -351,31 +396,23 @@ class Broker:
             self._out[broker] = Outgoing(record.incarnation if record is not None else 0)
         return self._out[broker]
 
-    def _flush_all(self, now: int) -> None:
-        for broker in sorted(self._out):
-            self._flush(broker, now)
-
-    def _flush(self, broker: str, now: int) -> None:
-        if broker in self._out:
-            stream = self._out[broker]
+    def _flush(self, brokers: "list[str]", now: int) -> None:
+        """Sends what may be sent for the first time: what is the same for several brokers as one packet."""
+        batches: dict[Any, tuple[Any, list[Target]]] = {}
+        for broker in brokers:
+            stream = self._out.get(broker)
+            if stream is None:
+                continue
             for number, packet in stream.ready(now):
-                self._transmit(broker, number, packet, now)
-
-    def _flush_event(self, goals: "list[tuple[str, Goal]]", now: int) -> None:
-        """One packet for all brokers for which the event is next, the others when their turn comes."""
-        together: list[Target] = []
-        content: Any = None
-        for broker, wanted in goals:
-            stream = self._out[broker]
-            ready = stream.ready(now)
-            for number, packet in ready:
-                if number == stream.next - 1 and packet[0] == "event" and packet[3] == wanted:
-                    content = packet
-                    together.append((broker, stream.incarnation, stream.epoch, number, wanted))
-                else:
-                    self._transmit(broker, number, packet, now)
-        if content is not None:
-            self._forward(0, self.name, self.incarnation, first_state(content[2]), content[:3], together, (), now)
+                is_event = packet[0] == "event"
+                key = (packet[0], packet[1].identity if is_event else packet[1:2])
+                target = (broker, stream.incarnation, stream.epoch, number, packet[3] if is_event else ())
+                batches.setdefault(key, (packet, []))[1].append(target)
+        for packet, targets in batches.values():
+            is_event = packet[0] == "event"
+            state = first_state(packet[2]) if is_event else ()
+            content = packet[:3] if is_event else packet
+            self._forward(0, self.name, self.incarnation, state, content, targets, (), now)
 
     def _transmit(self, broker: str, number: int, packet: "tuple[Any, ...]", now: int) -> None:
         stream = self._out[broker]
@@ -432,6 +469,7 @@ class Broker:
             self._count("dropped: not in its scopes")
             return
         blocked: Blocked = self._blocked(content[1]) if state else frozenset()
+        traced = self.trace or (content[0] == "event" and "Trace" in content[1].attrs)
         topology = self.records.topology
         groups: dict[Any, list[Any]] = {}
         for target in targets:
@@ -439,7 +477,7 @@ class Broker:
             if step is None or (step.hop is not None and (hops >= MAX_HOPS or step.hop not in self._links)):
                 self._count("lost on the way")
                 continue
-            walked = trail + tuple([(self.name, mapped) for mapped in step.states]) if self.trace else ()
+            walked = trail + tuple([(self.name, mapped, now) for mapped in step.states]) if traced else ()
             if step.hop is None:
                 self._arrive(source, incarnation, target, content + (target[4],), walked, now)
             else:
@@ -476,16 +514,23 @@ class Broker:
 
     def _deliver(self, event: "Event", tags: "Tags", wanted: "Goal", trail: "Any") -> None:
         producer: Any = event.producer
-        for key in sorted(self._local.match(event)):
+        held: dict[str, list[Subscription]] = {}
+        for key in self._local.match(event):
             one = self.subscriptions.by_key[key]
-            if one.client == producer or goal_of(tags, one.tags) != wanted:
+            if one.client != producer:
+                held.setdefault(one.client, []).append(one)
+        for client in sorted(held):
+            some = held[client]
+            if not any([goal_of(tags, one.tags) == wanted for one in some]):
                 continue
-            last = self._last_delivered.setdefault(one.client, {})
+            last = self._last_delivered.setdefault(client, {})
             if event.seq <= last.get(producer, -1):  # type: ignore[operator]
                 continue
             last[producer] = event.seq  # type: ignore[assignment]
             self._count("delivered")
-            self._actions.append(("deliver", one.client, event, trail))
+            # Once for the client, and for all its subscriptions: what comes later by another way is a repetition.
+            keys = [one.key for one in some if len(some) == 1 or visible(self.graph, event, tags, one.tags)]
+            self._actions.append(("deliver", client, event, trail, tuple(sorted(keys))))
 
     def _acknowledge(self, broker: str, stream: Incoming, now: int) -> None:
         number = stream.acknowledge(now)
@@ -501,7 +546,7 @@ class Broker:
             stream = self._out.get(by)
             if stream is not None and stream.incarnation == incarnation and epoch == (self.incarnation, stream.epoch):
                 stream.acknowledged(number, now)
-                self._flush(by, now)
+                self._flush([by], now)
             return
         hop = self.records.topology.towards(self.name, to)
         if hop is None or hops >= MAX_HOPS or hop not in self._links:

@@ -33,17 +33,20 @@ class Subscription:
 class Subscriptions:
     """`told(key, subscription or None)` is called when a root appears or goes."""
 
-    def __init__(self, told: "Callable[[int, Subscription | None], None]") -> None:
+    def __init__(self, told: "Callable[[int, Subscription | None], None]", covering: bool = True) -> None:
         self.by_key: dict[int, Subscription] = {}
         self.roots: dict[int, Subscription] = {}
         self._told = told
+        self._covering = covering
         self._next = 0
 
     def add(self, client: str, condition: Filter, tags: "Tags") -> int:
         self._next += 1
         one = Subscription(client, self._next, condition, tags)
         self.by_key[one.key] = one
-        if not any([_covers(root, one) for root in self.roots.values()]):
+        if not self._covering:
+            self._raise(one)
+        elif not any([_covers(root, one) for root in self.roots.values()]):
             self._raise(one)
             for root in list(self.roots.values()):
                 if root is not one and _covers(one, root):
@@ -54,7 +57,8 @@ class Subscriptions:
         one = self.by_key.pop(key)
         if key not in self.roots:
             return
-        # What it covered must be told before it goes, so that nothing is missed in between.
+        # What it covered must be told before it goes, so that nothing is missed in between. (Without covering, all are
+        # roots and nothing is below it.)
         for other in self.by_key.values():
             if other.key not in self.roots and _covers(one, other):
                 if not any([root is not one and _covers(root, other) for root in self.roots.values()]):

@@ -42,32 +42,41 @@ class Record:
 class Records:
     def __init__(self, graph: ScopeGraph) -> None:
         self.graph = graph
-        self.by_broker: dict[str, Record] = {}
+        self._mine: dict[str, Record] = {}
+        self._shared: dict[str, Record] = {}  # never changed: thousands of simulated brokers start from the same
         self._topology: Topology | None = None
 
     def get(self, broker: str) -> "Record | None":
-        return self.by_broker.get(broker)
+        return self._mine.get(broker) or self._shared.get(broker)
+
+    def all(self) -> "list[Record]":
+        return [record for name, record in self._shared.items() if name not in self._mine] + list(self._mine.values())
 
     def put(self, record: Record) -> bool:
         """Whether it said something new."""
-        known = self.by_broker.get(record.broker)
+        known = self.get(record.broker)
         if known is not None and not record.newer_than(known):
             return False
-        self.by_broker[record.broker] = record
+        self._mine[record.broker] = record
         if known is None or (known.neighbours, known.scopes) != (record.neighbours, record.scopes):
             self._topology = None
         return True
 
-    def share(self, others: "Records") -> None:
-        """Takes over all that another broker knows, and what it has worked out: for simulations that start
-        converged."""
-        self.by_broker = dict(others.by_broker)
-        self._topology = others.topology
+    def share(self, records: "dict[str, Record]", topology: Topology) -> None:
+        """Starts from what all know already, and from what has been worked out of it."""
+        self._mine = {}
+        self._shared = records
+        self._topology = topology
+
+    def use_graph(self, graph: ScopeGraph) -> None:
+        self.graph = graph
+        self._topology = None
 
     @property
     def topology(self) -> Topology:
         if self._topology is None:
-            links = {record.broker: record.neighbours for record in self.by_broker.values()}
-            members = {record.broker: record.scopes for record in self.by_broker.values()}
+            known = self.all()
+            links = {record.broker: record.neighbours for record in known}
+            members = {record.broker: record.scopes for record in known}
             self._topology = Topology(links, members, self.graph)
         return self._topology

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Step", "Topology", "blocked_for", "first_state", "goal_of"]
 
-_MAX_REMEMBERED = 100000
+_MAX_REMEMBERED = 10000
 
 
 class Step:
@@ -48,7 +48,7 @@ class Topology:
         self.members = members
         self._said = links
         self._next: dict[str, dict[str, str]] = {}
-        self._steps: dict[tuple[str, State, str, Goal, Blocked], Step | None] = {}
+        self._reached: dict[tuple[str, State, Blocked], dict[str, list[tuple[State, Step]]]] = {}
 
     def neighbours(self, broker: str) -> "list[str]":
         return [other for other in self._said.get(broker, ()) if broker in self._said.get(other, ())]
@@ -79,52 +79,45 @@ class Topology:
                 return Step([()], None)
             hop = self.towards(broker, goal)
             return None if hop is None else Step([()], hop)
-        key = (broker, state, goal, wanted, blocked)
-        if key not in self._steps:
-            if len(self._steps) >= _MAX_REMEMBERED:
-                self._steps = {}
-            self._steps[key] = self._search(broker, state, goal, wanted, blocked)
-        return self._steps[key]
-
-    def _search(self, broker: str, state: "State", goal: str, wanted: "Goal", blocked: "Blocked") -> "Step | None":
-        """Breadth first over links; all that mapping at one broker can reach counts as one place."""
-        start = (broker, state)
-        came: dict[tuple[str, State], tuple[str, State] | None] = {start: None}
-        front = [start]
-        while front:
-            following = []
-            at = 0
-            while at < len(front):
-                here, now = front[at]
-                at += 1
-                if here == goal and arrived(now, wanted):
-                    return self._unwind(came, (here, now), broker)
-                for mapped in self.mappings(here, now, blocked):
-                    if (here, mapped) not in came:
-                        came[(here, mapped)] = (here, now)
-                        front.append((here, mapped))
-                for other in self.neighbours(here):
-                    if (other, now) not in came and self.admits(other, now):
-                        came[(other, now)] = (here, now)
-                        following.append((other, now))
-            front = following
+        for there, step in self._reach(broker, state, blocked).get(goal, ()):
+            if arrived(there, wanted):
+                return step
         return None
 
-    def _unwind(
-        self, came: "dict[tuple[str, State], tuple[str, State] | None]", end: "tuple[str, State]", broker: str
-    ) -> Step:
-        walk = [end]
-        back = came[end]
-        while back is not None:
-            walk.append(back)
-            back = came[back]
-        walk.reverse()
-        states: list[State] = []
-        for here, state in walk:
-            if here != broker:
-                return Step(states, here)
-            states.append(state)
-        return Step(states, None)
+    def _reach(self, broker: str, state: "State", blocked: "Blocked") -> "dict[str, list[tuple[State, Step]]]":
+        """Every broker that can be reached, in which states, and the first step to each, the nearest first."""
+        key = (broker, state, blocked)
+        if key not in self._reached:
+            if len(self._reached) >= _MAX_REMEMBERED:
+                self._reached = {}
+            self._reached[key] = self._search(broker, state, blocked)
+        return self._reached[key]
+
+    def _search(self, broker: str, state: "State", blocked: "Blocked") -> "dict[str, list[tuple[State, Step]]]":
+        """Breadth first over links; all that mapping at one broker can reach counts as one place."""
+        found: dict[str, list[tuple[State, Step]]] = {}
+        here = Step([state], None)
+        front: list[tuple[str, State, Step]] = [(broker, state, here)]
+        seen = {(broker, state)}
+        while front:
+            following: list[tuple[str, State, Step]] = []
+            at = 0
+            while at < len(front):
+                name, now, step = front[at]
+                at += 1
+                found.setdefault(name, []).append((now, step))
+                for mapped in self.mappings(name, now, blocked):
+                    if (name, mapped) not in seen:
+                        seen.add((name, mapped))
+                        # While still at home, a mapping is part of the first step.
+                        longer = Step(step.states + [mapped], None) if step.hop is None else step
+                        front.append((name, mapped, longer))
+                for other in self.neighbours(name):
+                    if (other, now) not in seen and self.admits(other, now):
+                        seen.add((other, now))
+                        following.append((other, now, Step(step.states, other) if step.hop is None else step))
+            front = following
+        return found
 
     def admits(self, broker: str, state: "State") -> bool:
         """Whether a broker belongs to all the scopes of a state."""
@@ -169,6 +162,7 @@ def blocked_for(graph: "ScopeGraph", event: "Event") -> "Blocked":
     """The interfaces an event does not pass: (scope, True) its output, (scope, False) its input."""
     found = []
     for scope in graph.scopes.values():
+        # (One that is not there is closed anyway, and never asked.)
         if scope.output is not None and not scope.output.matches(event):
             found.append((scope.name, True))
         if scope.input is not None and not scope.input.matches(event):

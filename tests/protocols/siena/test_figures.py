@@ -10,24 +10,32 @@ from vicinal.scope.graph import Scope, ScopeGraph, Tags
 from vicinal.scope.visibility import visible, visible_in
 from vicinal_tools.sim.network import Network
 
+OPEN = Filter("TRUE")
+
+
+def scope(name, dimension, supers=()):
+    """With interfaces that let everything through; the figure's n passes all of them."""
+    return Scope(name, dimension, supers, OPEN, OPEN)
+
+
 GRAPH = ScopeGraph(
     [
-        Scope("es", "membership"),
-        Scope("us", "membership", ["es"]),
-        Scope("fs", "membership", ["es"]),
-        Scope("ir", "membership"),
-        Scope("ls", "membership", ["us"]),
-        Scope("is", "membership", ["fs", "ir"]),
-        Scope("eu", "area"),
-        Scope("fr", "area", ["eu"]),
-        Scope("uk", "area", ["eu"]),
-        Scope("bo", "area", ["fr"]),
-        Scope("ch", "area", ["bo"]),
-        Scope("lo", "area", ["uk"]),
-        Scope("pi", "range"),
-        Scope("ti", "range", ["pi"]),
-        Scope("tm", "range", ["pi"]),
-        Scope("bw", "range", ["ti"]),
+        scope("es", "membership"),
+        scope("us", "membership", ["es"]),
+        scope("fs", "membership", ["es"]),
+        scope("ir", "membership"),
+        scope("ls", "membership", ["us"]),
+        scope("is", "membership", ["fs", "ir"]),
+        scope("eu", "area"),
+        scope("fr", "area", ["eu"]),
+        scope("uk", "area", ["eu"]),
+        scope("bo", "area", ["fr"]),
+        scope("ch", "area", ["bo"]),
+        scope("lo", "area", ["uk"]),
+        scope("pi", "range"),
+        scope("ti", "range", ["pi"]),
+        scope("tm", "range", ["pi"]),
+        scope("bw", "range", ["ti"]),
     ]
 )
 N = Event("Weather", [("t", 21)], producer="X", seq=1)
@@ -92,15 +100,15 @@ def test_figure_2_the_transition_path():
 
     ((broker, client, event, trail),) = found
     assert (broker, client, event) == ("B5", "Y", N)
-    assert list(dict.fromkeys(name for name, _ in trail)) == ["B3", "B2", "B1", "B5"]
+    assert list(dict.fromkeys(name for name, _, _ in trail)) == ["B3", "B2", "B1", "B5"]
     for i, path in enumerate((["ch", "bo", "fr", "eu", "uk", "lo"], ["ls", "us", "es", "fs", "is"])):
-        assert list(dict.fromkeys(state[i][0] for _, state in trail)) == path
+        assert list(dict.fromkeys(state[i][0] for _, state, _ in trail)) == path
         # Upward first, then downward.
-        ups = [state[i][1] for _, state in trail]
+        ups = [state[i][1] for _, state, _ in trail]
         assert ups == sorted(ups, reverse=True)
-    for name, state in trail:
+    for name, state, _ in trail:
         assert all(scope in network.brokers[name].scopes for scope, _ in state)
-    for (here, before), (there, after) in itertools.pairwise(trail):
+    for (here, before, _), (there, after, _) in itertools.pairwise(trail):
         changed = [i for i in range(2) if before[i] != after[i]]
         assert (len(changed), here == there) in ((0, False), (1, True))
 

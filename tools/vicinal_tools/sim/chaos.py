@@ -86,8 +86,8 @@ class _Run:
             names: list[str] = []
             for number in range(self.random.randint(1, 5)):
                 supers = [name for name in names if self.random.random() < 0.5][:2]
-                interfaces = [Filter(text) for text in ("rate > 20", "subject = 'Speed'", "rate < 80")]
-                output, inward = (self.random.choice([None, None, *interfaces]) for _ in range(2))
+                interfaces = [Filter(text) for text in ("TRUE", "TRUE", "rate > 20", "subject = 'Speed'", "rate < 80")]
+                output, inward = (self.random.choice([None, *interfaces]) for _ in range(2))
                 scopes.append(Scope(f"d{dimension}s{number}", f"d{dimension}", supers, output, inward))
                 names.append(scopes[-1].name)
         return ScopeGraph(scopes)

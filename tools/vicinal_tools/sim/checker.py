@@ -151,8 +151,8 @@ def _reached(network: Network, event: Event, tags: Tags, broker: str) -> set[tup
             for i, scope in enumerate(now):
                 for name in graph.scopes:
                     one, above = graph.scopes[scope], graph.scopes[name]
-                    up = ups[i] and name in one.supers and (one.output is None or one.output.matches(event))
-                    down = scope in above.supers and (above.input is None or above.input.matches(event))
+                    up = ups[i] and name in one.supers and one.output is not None and one.output.matches(event)
+                    down = scope in above.supers and above.input is not None and above.input.matches(event)
                     for passes, direction in ((up, True), (down, False)):
                         if passes:
                             nexts.append((here, (*now[:i], name, *now[i + 1 :]), (*ups[:i], direction, *ups[i + 1 :])))

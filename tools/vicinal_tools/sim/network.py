@@ -12,7 +12,7 @@ from typing import Any
 
 from vicinal.event import Event
 from vicinal.scope.graph import ScopeGraph
-from vicinal.siena.broker import Broker
+from vicinal.siena.broker import PRUNING, Broker
 
 __all__ = ["Network"]
 
@@ -21,10 +21,11 @@ MAX_SETTLING = 10 * 60 * 1000
 
 
 class Network:
-    def __init__(self, graph: ScopeGraph, seed: int, trace: bool = False) -> None:
+    def __init__(self, graph: ScopeGraph, seed: int, trace: bool = False, pruning: tuple[str, ...] = PRUNING) -> None:
         self.graph = graph
         self.random = random.Random(seed)
         self.trace = trace
+        self.pruning = pruning
         self.now = 1000
         self.brokers: dict[str, Broker] = {}
         self.stopped: set[str] = set()
@@ -37,11 +38,13 @@ class Network:
         self._queue: list[tuple[int, int, str, str, Any, int]] = []
         self._arrival: dict[tuple[str, str], int] = {}
         self._order = 0
+        self._timers: list[tuple[int, str]] = []
+        self._due: dict[str, int | None] = {}
 
     def start(self, name: str) -> Broker:
         """A broker without memory."""
         self._incarnations += 1
-        broker = self.brokers[name] = Broker(name, self._incarnations, self.graph, self.trace)
+        broker = self.brokers[name] = Broker(name, self._incarnations, self.graph, self.trace, self.pruning)
         self.stopped.discard(name)
         self.pump(name)
         return broker
@@ -71,9 +74,11 @@ class Network:
             (other,) = pair - {name}
             self.disconnect(name, other)
         self.stopped.add(name)
+        self._set_timer(name)
 
     def resume(self, name: str) -> None:
         self.stopped.discard(name)
+        self._set_timer(name)
 
     def pump(self, name: str) -> None:
         """Carry out what a broker wants done."""
@@ -89,6 +94,14 @@ class Network:
             self._arrival[road] = arrival
             self._order += 1
             heapq.heappush(self._queue, (arrival, self._order, name, action[1], action[2], change))
+        self._set_timer(name)
+
+    def _set_timer(self, name: str) -> None:
+        due = None if name in self.stopped else self.brokers[name].next_timeout()
+        if due != self._due.get(name):
+            self._due[name] = due
+            if due is not None:
+                heapq.heappush(self._timers, (due, name))
 
     def run(self, until: int) -> None:
         """Let time pass."""
@@ -117,13 +130,9 @@ class Network:
             self.run(min(times))
 
     def _next_timeout(self) -> tuple[int, str] | None:
-        found: tuple[int, str] | None = None
-        for name, broker in self.brokers.items():
-            if name not in self.stopped:
-                due = broker.next_timeout()
-                if due is not None and (found is None or due < found[0]):
-                    found = (due, name)
-        return found
+        while self._timers and self._due.get(self._timers[0][1]) != self._timers[0][0]:
+            heapq.heappop(self._timers)  # was set anew since
+        return self._timers[0] if self._timers else None
 
     def _deliver(self, entry: tuple[int, int, str, str, Any, int]) -> None:
         arrival, _, sender, receiver, message, change = entry
