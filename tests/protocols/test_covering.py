@@ -12,6 +12,8 @@ from itertools import product
 from typing import Any
 
 import pytest
+from geographiclib.geodesic import Geodesic
+from geographiclib.geodesicline import GeodesicLine
 from hypothesis import given
 from hypothesis import strategies as st
 from protocols.evaluators.reference import like
@@ -20,6 +22,7 @@ from strategies import Seeded, batch, conjunctions, events, meetings, seeds
 from vicinal.event import Event
 from vicinal.filter import Filter
 from vicinal.filter._witness import counter_example
+from vicinal.proximity import distance
 
 MISSING = None
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
@@ -312,6 +315,15 @@ def test_every_filter_covers_and_overlaps_itself(seed: int) -> None:
         assert f.covers(Filter("FALSE"))
 
 
+def test_every_event_has_a_subject_and_it_is_not_empty() -> None:
+    every = Filter("TRUE")
+    for text in ("subject IS NOT NULL", "subject <> ''", "subject > ''", "subject LIKE '_%'", "NOT subject = ''"):
+        assert Filter(text).covers(every), text
+    for text in ("subject IS NULL", "subject = ''", "subject = 5", "subject < ''", "subject <> TRUE"):
+        assert Filter("FALSE").covers(Filter(text)), text
+        assert not Filter(text).overlaps(every), text
+
+
 NUMBERS_FAR_OUT = [
     ("x < 5", "x > 1e19"),
     ("x < 5", "x > 9223372036854775807"),
@@ -390,6 +402,37 @@ def test_circles(seed: int) -> None:
         sound(texts[0], texts[1], some)
         sound(texts[2], texts[1], some)
         sound(f"{texts[2]} OR {texts[0]}", f"{texts[1]} AND {texts[0]}", some)
+
+
+@pytest.mark.parametrize("metres", [2000, 80000, 700000, 5000000])
+def test_circles_that_nearly_touch(metres: int) -> None:
+    """One inside another or beside it with no metre to spare, and events where they touch: our distance is no geodesic,
+    so that what holds for radii need not hold for every event."""
+    for lat, lon in ((10000000, 0), (533438000, -62546000), (800000000, 1000000000)):
+        for azimuth in range(0, 360, 20):
+            line = Geodesic.WGS84.Line(lat / 1e7, lon / 1e7, azimuth)
+            other = _at(line, metres * 0.4)
+            gap = distance(lat, lon, *other)
+            edge = [
+                Event("e", _place(_at(line, metres * far))) for far in (1 - 1e-3, 1 - 1e-5, 1 - 1e-6, 1.0, 1 + 1e-6)
+            ]
+            sound(f"within({lat}, {lon}, {metres})", _circle(other, metres - gap), edge)
+            other = _at(line, metres * 1.5)
+            gap = distance(lat, lon, *other)
+            sound(f"NOT within({lat}, {lon}, {metres})", _circle(other, gap - metres - 1), edge)
+
+
+def _at(line: GeodesicLine, metres: float) -> tuple[int, int]:
+    found = line.Position(metres)
+    return round(found["lat2"] * 1e7), round(found["lon2"] * 1e7)
+
+
+def _place(place: tuple[int, int]) -> dict[str, int]:
+    return {"lat": place[0], "lon": place[1]}
+
+
+def _circle(place: tuple[int, int], metres: float) -> str:
+    return f"within({place[0]}, {place[1]}, {int(metres)})"
 
 
 def _on_earth(lat: int, lon: int) -> tuple[int, int]:

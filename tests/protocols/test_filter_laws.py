@@ -61,6 +61,68 @@ def test_a_name_compares_with_a_literal_as_with_a_name(op: str, left: Any, right
         )
 
 
+OPERATORS = ("=", "<>", "<", "<=", ">", ">=")
+SOME = (None, 0, 1, 1.5, 2, 3, "", "a", "b", True, False, b"a")
+
+
+def truth(text: str, **params: Any) -> bool | None:
+    return Filter(text).test(Event("e", {name: value for name, value in params.items() if value is not None}))
+
+
+def both(left: bool | None, right: bool | None) -> bool | None:
+    return False if left is False or right is False else None if left is None or right is None else True
+
+
+def inverse(value: bool | None) -> bool | None:
+    return None if value is None else not value
+
+
+@pytest.mark.parametrize("value", [1, 2.5, "a", True, b"a"])
+@pytest.mark.parametrize("found", SOME)
+def test_what_the_text_says(value: Any, found: Any) -> None:
+    """The reference starts from the tree; here it is asked whether the tree is the text's."""
+    shown = value_text(value)
+    for op in OPERATORS:
+        assert truth(f"x {op} {shown}", x=found) is reference.compare(op, found, value)
+        assert truth(f"{shown} {op} x", x=found) is reference.compare(op, value, found)
+        assert truth(f"x {op} y", x=found, y=value) is reference.compare(op, found, value)
+        assert truth(f"{shown} {op} {shown}") is reference.compare(op, value, value)
+        assert truth(f"NOT x {op} {shown}", x=found) is inverse(reference.compare(op, found, value))
+    between = both(reference.compare(">=", found, 1), reference.compare("<=", found, value))
+    assert truth(f"x BETWEEN 1 AND {shown}", x=found) is between
+    assert truth(f"x NOT BETWEEN 1 AND {shown}", x=found) is inverse(between)
+    unequal = both(reference.compare("<>", found, 1), reference.compare("<>", found, value))
+    assert truth(f"x NOT IN (1, {shown})", x=found) is unequal
+    assert truth(f"x IN (1, {shown})", x=found) is inverse(unequal)
+    assert truth("x IS NULL", x=found) is (found is None)
+    assert truth("x IS NOT NULL", x=found) is (found is not None)
+    assert truth("x", x=found) is reference.compare("=", found, True)
+    begins = found.startswith("a") if isinstance(found, str) else None
+    assert truth("x LIKE 'a%'", x=found) is begins
+    assert truth("x NOT LIKE 'a%'", x=found) is inverse(begins)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("a OR b AND c", "a OR (b AND c)"),
+        ("a AND b OR c", "(a AND b) OR c"),
+        ("NOT a AND b", "(NOT a) AND b"),
+        ("NOT a OR b", "(NOT a) OR b"),
+        ("NOT a = b", "NOT (a = b)"),
+        ("a BETWEEN 1 AND 2 AND b", "(a BETWEEN 1 AND 2) AND b"),
+        ("a not between 1 and 2 or b", "NOT (a BETWEEN 1 AND 2) OR b"),
+        ("not not a", "a = TRUE"),
+    ],
+)
+def test_what_binds_more_tightly(text: str, same: str) -> None:
+    assert text.startswith("not not") or parse(text) == parse(same)
+    for a in (True, False, None, 1):
+        for b in (True, False, None):
+            for c in (True, False, None):
+                assert truth(text, a=a, b=b, c=c) is truth(same, a=a, b=b, c=c)
+
+
 def round_trips(text: str) -> None:
     node = parse(text)
     again = text_of(node)
@@ -121,6 +183,15 @@ def test_normal_forms_are_true_of_the_same_events(seed: int) -> None:
                 assert (reference.evaluate(inner, event) is True) is wanted, (text, event)
                 found = any(all(reference.evaluate(literal, event) is True for literal in term) for term in terms)
                 assert found is wanted or (not exact and found), (text, event)
+
+
+@pytest.mark.parametrize(
+    "name", ["and", "NULL", "True", "subject", "Within", "a.b", "a..b", ".a", "1a", "a b", "`", "$", "é"]
+)
+def test_names_that_are_words_of_the_language_round_trip(name: str) -> None:
+    for kind in (ast.PARAM, ast.ATTRIBUTE):
+        node = ast.Compare("=", ast.Name(kind, name), 1)
+        assert parse(text_of(node)) == node
 
 
 def fails_inside(text: str) -> FilterSyntaxError | None:
