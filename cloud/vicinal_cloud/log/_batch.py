@@ -11,10 +11,13 @@ A plan that could not be written is refused as a whole: plan.refuse(reason, mess
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from vicinal.errors import LimitError
+
 from ._active import Active, Synced
 from ._producers import BEFORE_WINDOW, NEVER_STORED, ProducerIndex
 from ._record import Entry, Record, encode_record
 from .errors import LogError
+from .limits import MAX_BATCH_BYTES, MAX_BATCH_RECORDS
 
 __all__ = ["Duplicate", "Plan", "Refused", "Result", "Stored"]
 
@@ -44,6 +47,16 @@ WRITE_FAILED = "write failed"
 TOO_MANY_PRODUCERS = "too many producers"
 SYNC_FAILED = "sync failed"
 STORAGE = (NO_SPACE, WRITE_FAILED)
+
+
+def check_batch(entries: Sequence[Entry]) -> int:
+    """The bytes of its events."""
+    if len(entries) > MAX_BATCH_RECORDS:
+        raise LimitError("number of events in a batch", len(entries), MAX_BATCH_RECORDS)
+    size = sum([len(entry.event) for entry in entries])
+    if size > MAX_BATCH_BYTES:
+        raise LimitError("bytes of the events in a batch", size, MAX_BATCH_BYTES)
+    return size
 
 
 class Plan:

@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from vicinal.errors import LimitError
 from vicinal.filter import Filter
 
-from ._batch import STORAGE, Duplicate, Refused, Result, Stored
+from ._batch import STORAGE, Duplicate, Refused, Result, Stored, check_batch
 from ._record import Entry, Record, entry
 from .errors import AppendRefused, LogClosed
 from .limits import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_PENDING_BYTES
@@ -42,7 +43,8 @@ class GroupCommit:
         self._bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._closing = False
-        self._room: asyncio.Future[None] | None = None
+        self._turn = asyncio.Lock()
+        self._room = asyncio.Event()
         self._news: asyncio.Future[None] | None = None
 
     async def append(self, event: bytes, producer: str, seq: int) -> Stored | Duplicate:
@@ -54,19 +56,23 @@ class GroupCommit:
 
     async def append_all(self, entries: Sequence[Entry]) -> list[Result]:
         """The same for what arrived together: one result each. Look at them, some may be Refused."""
-        while self._bytes >= MAX_PENDING_BYTES and not self._closing:
-            if self._room is None:
-                self._room = asyncio.get_running_loop().create_future()
-            await asyncio.shield(self._room)
-        return await self.submit(entries)
+        # A lock lets its waiters through in the order they came: a producer's events must not overtake each other.
+        async with self._turn:
+            while self._bytes >= MAX_PENDING_BYTES and not self._closing:
+                self._room.clear()
+                await self._room.wait()
+            done = self.submit(entries)
+        return await done
 
     def submit(self, entries: Sequence[Entry]) -> "asyncio.Future[list[Result]]":
-        """append_all without waiting for room: for a caller that counts its own bytes in flight."""
+        """append_all without waiting for room: raises LimitError when there is none."""
         if self._closing:
             raise LogClosed("the log is closed")
+        size = check_batch(entries)
+        if self._bytes >= MAX_PENDING_BYTES:
+            raise LimitError("bytes that wait for a commit", self._bytes, MAX_PENDING_BYTES)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[list[Result]] = loop.create_future()
-        size = sum([len(one.event) for one in entries])
         self._waiting.append(_Waiting(entries, size, done))
         self._bytes += size
         if self._task is None:
@@ -102,6 +108,7 @@ class GroupCommit:
         group = self._waiting[:count]
         del self._waiting[:count]
         self._bytes -= size
+        self._room.set()
         return group
 
     def _answer(self, group: list[_Waiting], results: list[Result]) -> None:
@@ -131,10 +138,10 @@ class GroupCommit:
 
     def _tell(self) -> None:
         """Wakes who waits for room, and who follows."""
-        for future in (self._room, self._news):
-            if future is not None and not future.done():
-                future.set_result(None)
-        self._room = self._news = None
+        self._room.set()
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+        self._news = None
 
     async def follow(self, offset: int, filter: Filter | None = None) -> AsyncIterator[Record]:
         """Committed records from `offset` on, then each new one as it is committed; ends when the log is closed.

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from vicinal.filter import Filter
 
 from ._active import Active, NotWritten, create
-from ._batch import NO_SPACE, SYNC_FAILED, WRITE_FAILED, Duplicate, Plan, Refused, Result
+from ._batch import NO_SPACE, SYNC_FAILED, WRITE_FAILED, Duplicate, Plan, Refused, Result, check_batch
 from ._checkpoint import (
     CHECKPOINT,
     CHECKPOINT_NEW,
@@ -115,13 +115,15 @@ class Log:
         will not be; a producer that goes on with a higher seq can not append the refused one any more.
 
         Raises LogFailed when the disk did not say whether it has the batch, and from then on."""
+        check_batch(entries)
         with self._writing:
             self._check()
             self.counters.accepted += len(entries)
             try:
                 results = self._append(entries, now)
-            except LogFailed as error:
-                self.failed = error
+            except BaseException as error:
+                # Also when a person interrupts it: what is in the file is no longer what this object believes.
+                self.failed = error if isinstance(error, LogFailed) else LogFailed(f"appending ended with {error!r}")
                 self.counters.refuse(SYNC_FAILED, len(entries))
                 raise
             for result in results:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from vicinal.filter import Filter
 
 from ._checkpoint import Committed
-from ._record import Record
+from ._record import HEAD_BYTES, Record, decode_head
 from ._recovery import read_committed, settle
 from ._scan import Damage
 from ._segments import Segment, list_segments, read
@@ -52,7 +52,15 @@ class LogReader:
 
     def _relist(self) -> None:
         known = {segment.name: segment for segment in self._segments}
-        self._segments = [known.get(segment.name, segment) for segment in list_segments(self._files)]
+        found = []
+        for segment in list_segments(self._files):
+            if segment.name not in known:
+                try:  # for its version; a damaged head does no harm
+                    decode_head(self._files.read(segment.name, 0, HEAD_BYTES), segment.name)
+                except FileNotFoundError:
+                    continue  # retention was faster
+            found.append(known.get(segment.name, segment))
+        self._segments = found
 
     @property
     def first(self) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from vicinal.errors import LimitError
 from vicinal.event import Event
 from vicinal.filter import Filter
 from vicinal.wire import encode
@@ -215,6 +216,8 @@ def test_a_full_queue_makes_appends_wait(monkeypatch: pytest.MonkeyPatch) -> Non
         tasks = [asyncio.ensure_future(commits.append(data(seq), "p", seq)) for seq in range(100)]
         await asyncio.sleep(0.02)
         assert commits._bytes < 200 + 30
+        with pytest.raises(LimitError, match=r"bytes that wait for a commit is .*, the limit is 200"):
+            commits.submit([entry(data(200), "p", 200)])
         files.gate.set()
         assert [(await task).offset for task in tasks] == list(range(100))
 

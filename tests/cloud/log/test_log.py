@@ -21,6 +21,7 @@ from vicinal_cloud.log import (
     Log,
     LogClosed,
     LogError,
+    LogFailed,
     LogInUse,
     LogOptions,
     LogReader,
@@ -254,8 +255,9 @@ def test_another_version_is_refused_not_guessed() -> None:
     head = bytearray(files.read(name, 0, 30))
     head[9] = 2
     files.write_at(name, 0, bytes(head) + zlib.crc32(head).to_bytes(4, "big"))
-    with pytest.raises(LogVersionError, match="format version 2, this program knows 1"):
-        Log(files)
+    for opener in (Log, LogReader):
+        with pytest.raises(LogVersionError, match="format version 2, this program knows 1"):
+            opener(files)
 
 
 def test_opening_reads_only_what_the_checkpoint_does_not_cover() -> None:
@@ -379,6 +381,49 @@ def test_a_failed_write_refuses_the_batch_and_the_log_goes_on(error: int) -> Non
     files.fault = None
     assert log.append_batch([event(5), event(6)], 0) == [Stored(5), Stored(6)]
     assert [record.seq for record in read_all(log)] == list(range(7))
+
+
+def test_a_full_disk_can_be_opened_and_read() -> None:
+    files = SimulatedFiles()
+    log = filled(5, files=files)
+    files.restart()
+    files.capacity = files.used()
+    log = Log(files)
+    assert len(read_all(log)) == 5
+    assert isinstance(log.append_batch([event(5)], 0)[0], Refused)
+    log.close()
+    assert log.counters.checkpoints_failed == 1
+    files.capacity = None
+    assert Log(files).append_batch([event(5)], 0) == [Stored(5)]
+
+
+def test_an_interrupted_append_ends_the_log_not_its_truth() -> None:
+    files = SimulatedFiles()
+    log = filled(5, files=files)
+
+    def interrupt(number: int, kind: str, name: str) -> None:
+        if kind == "sync":
+            raise KeyboardInterrupt
+
+    files.fault = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        log.append_batch([event(5)], 0)
+    files.fault = None
+    with pytest.raises(LogFailed, match="read-only since: appending ended with KeyboardInterrupt"):
+        log.append_batch([event(6)], 0)
+    log.close()
+    assert Log(files).append_batch([event(5), event(6)], 0) == [Duplicate(5), Stored(6)]
+
+
+def test_batches_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(SimulatedFiles())
+    monkeypatch.setattr(_batch, "MAX_BATCH_RECORDS", 2)
+    with pytest.raises(LimitError, match="number of events in a batch is 3, the limit is 2"):
+        log.append_batch([event(seq) for seq in range(3)], 0)
+    monkeypatch.setattr(_batch, "MAX_BATCH_BYTES", 20)
+    with pytest.raises(LimitError, match=r"bytes of the events in a batch is .*, the limit is 20"):
+        log.append_batch([event(seq) for seq in range(2)], 0)
+    assert log.next == log.counters.accepted == 0
 
 
 FILL = """
