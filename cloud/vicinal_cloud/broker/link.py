@@ -16,7 +16,7 @@ from .limits import MAX_BUFFER, READ_BYTES, STUCK_MS
 __all__ = ["Link", "Owner"]
 
 # asyncio gives each TLS connection 256 KiB to read into, 10,000 of them 2.8 GB; a TLS record has 16 KiB.
-asyncio.sslproto.SSLProtocol.max_size = 16384  # type: ignore[attr-defined]
+asyncio.sslproto.SSLProtocol.max_size = 16384
 
 # Read and used up before anything else can read: one for all connections.
 _buffer = memoryview(bytearray(READ_BYTES))
@@ -145,7 +145,8 @@ class Link(asyncio.BufferedProtocol):
         if backlog > MAX_BUFFER:
             self.cut(TOO_SLOW, f"{backlog} bytes wait for you, the limit is {MAX_BUFFER}")
             return
-        moved = self.bytes_out + self.connection.waiting - backlog
+        unwritten = self._unwritten()
+        moved = self.bytes_out - unwritten if unwritten else self.connection.released
         if not backlog or moved != self._moved[0]:
             self._moved = (moved, now)
         elif now - self._moved[1] >= STUCK_MS:

@@ -85,6 +85,7 @@ class Connection:
         self.closed = False
         self.waiting = 0  # bytes of deliveries that want credit
         self.waiting_count = 0
+        self.released = 0  # deliveries that credit was there for
         self._dialler = hello is not None
         self._frames = Frames(MAX_BYTES_BROKER if self.role == BROKER else MAX_BYTES_CLIENT)
         if hello is None:
@@ -176,6 +177,7 @@ class Connection:
         self._credit = min(self._credit + credit, MAX_CREDIT)
         ready, self._held = self._held[: self._credit], self._held[self._credit :]
         self._credit -= len(ready)
+        self.released += len(ready)
         self.waiting_count -= len(ready)
         for data in ready:
             self.waiting -= len(data)
@@ -198,6 +200,7 @@ class Connection:
         """A delivery that is a frame already."""
         if self._credit:
             self._credit -= 1
+            self.released += 1
             self._out.append(data)
         else:
             self.waiting += len(data)

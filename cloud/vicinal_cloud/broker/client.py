@@ -1,0 +1,389 @@
+"""A client of the overlay, for asyncio programs.
+
+    async with await connect("tcp://127.0.0.1:7447", "car-7") as client:
+        speeds = await client.advertise("subject = 'Speed'")
+        await client.publish(Event("Speed", {"rate": 57.2}), speeds)      returns when the broker has accepted it
+        fast = await client.subscribe("rate > 30")
+        async for delivery in fast:
+            print(delivery.event)
+
+A lost connection is made again, with what was advertised and subscribed, and what was not yet answered is published
+again: a broker knows by (producer, seq) what it has. A subscriber gets an event once, in the order of its producer.
+"""
+
+import asyncio
+import random
+import secrets
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from vicinal.errors import LocalProtocolError, VicinalError
+from vicinal.event import Event
+from vicinal.filter import Filter
+from vicinal.scope.graph import Tags
+from vicinal.siena.connection import BYE_NAMES, LOST, NORMAL, NOT_ADMITTED, TAKEN_OVER, WRONG_VERSION, Connection
+from vicinal.siena.messages import CLIENT, VERSION
+
+from ._handles import Advertisement, Delivery, Handle, Subscription
+from .address import Address, Tls, parse
+from .dial import CannotConnect, backoff, dial
+from .link import Link
+from .node import clock
+
+__all__ = ["Advertisement", "Client", "Closed", "Delivery", "Refused", "Subscription", "connect"]
+
+# Deliveries under way to us; granted again by halves. Publishes under way from us.
+CREDIT = 1024
+WINDOW = 1024
+_TICK = 0.25
+# The broker said that it will not have us: to ask again changes nothing.
+_FINAL = (NOT_ADMITTED, TAKEN_OVER, WRONG_VERSION)
+
+
+class Closed(VicinalError):
+    """The connection has ended for good; the message says why."""
+
+
+class Refused(LocalProtocolError):
+    """The broker did not accept a request; the message says why."""
+
+
+async def connect(
+    address: str | Address,
+    name: str | None = None,
+    tls: Tls | None = None,
+    chance: random.Random | None = None,
+    reconnect: bool = True,
+) -> "Client":
+    """Raises CannotConnect, or Closed when the broker does not admit us. Without a name it is one that nobody has."""
+    where = address if isinstance(address, Address) else parse(address)
+    client = Client(where, name or f"client-{secrets.token_hex(6)}", tls or Tls(), chance or random.Random(), reconnect)
+    await client._first()
+    return client
+
+
+class Client:
+    def __init__(self, address: Address, name: str, tls: Tls, chance: random.Random, reconnect: bool) -> None:
+        """Use `connect`."""
+        self.address = address
+        self.name = name
+        self.broker = ""
+        self.connections = 0
+        self.duplicates = 0
+        self.now = clock()
+        self._tls = tls
+        self._chance = chance
+        self._reconnect = reconnect
+        self._link: Link | None = None
+        self._ready = False
+        self._handles: list[Handle] = []
+        self._subscriptions: dict[int, Subscription] = {}
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._publishes: dict[int, tuple[Event, Advertisement, asyncio.Future[int]]] = {}
+        self._pongs: dict[int, asyncio.Future[None]] = {}
+        self._requests = 0
+        # Never below an earlier run's, also where no broker remembers it: microseconds.
+        self._seq = self.now() * 1000
+        self._room = asyncio.Event()
+        self._owed = 0
+        self._welcome: asyncio.Future[int] | None = None
+        self._lost = asyncio.Event()
+        self._closed: Closed | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._flushing = False
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # What one asks for
+
+    async def advertise(
+        self, filter: str | Filter, scopes: Mapping[str, str] | None = None, rest: bool = True
+    ) -> Advertisement:
+        """`scopes` are dimension and scope; `rest`: heard also in every scope of the dimensions that are not named."""
+        handle = Advertisement(str(filter), Tags(scopes or {}, rest))
+        await self._establish(handle)
+        return handle
+
+    async def subscribe(
+        self,
+        filter: str | Filter,
+        scopes: Mapping[str, str] | None = None,
+        rest: bool = True,
+        durable: str | None = None,
+        offset: int | None = None,
+    ) -> Subscription:
+        """With `durable`, a name, the broker keeps what comes while we are away; `offset` says from where to go on."""
+        handle = Subscription(str(filter), Tags(scopes or {}, rest), self._consumed, durable, offset)
+        await self._establish(handle)
+        return handle
+
+    async def cancel(self, handle: Handle) -> None:
+        """No more of it."""
+        if handle not in self._handles:
+            return
+        self._handles.remove(handle)
+        if handle.number is not None and self._ready:
+            await self._request(handle.goodbye(), handle.number)
+
+    async def publish(self, event: Event, advertisement: Advertisement) -> int:
+        """Returns when the broker has accepted it (with a log: when it is on disk); to how many brokers it goes.
+        An event without an identity gets one. Raises Refused."""
+        return await (await self.submit(event, advertisement))
+
+    async def submit(self, event: Event, advertisement: Advertisement) -> "asyncio.Future[int]":
+        """publish, without waiting for the answer. Waits while too many are without one."""
+        while len(self._publishes) >= WINDOW:
+            self._room.clear()
+            await self._room.wait()
+        if self._closed is not None:
+            raise self._closed
+        if event.producer is None:
+            self._seq += 1
+            event = event.stamp(self.name, self._seq)
+        else:
+            self._seq = max(self._seq, event.seq or 0)
+        self._requests += 1
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._publishes[self._requests] = (event, advertisement, done)
+        if self._ready and advertisement.number is not None:
+            self._say(("publish", self._requests, advertisement.number, event))
+        return done
+
+    async def ping(self) -> float:
+        """Milliseconds to the broker and back."""
+        loop = asyncio.get_running_loop()
+        self._requests += 1
+        self._pongs[self._requests] = loop.create_future()
+        start = loop.time()
+        self._say(("ping", self._requests))
+        await self._pongs[self._requests]
+        return (loop.time() - start) * 1000
+
+    async def close(self) -> None:
+        link = self._link
+        self._give_up(Closed("the client was closed"))
+        if link is not None and not link.connection.closed:
+            link.cut(NORMAL, "goodbye")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # Connecting
+
+    async def _first(self) -> None:
+        await self._connect()
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._keep()), loop.create_task(self._tick())]
+
+    async def _connect(self) -> None:
+        self._lost.clear()
+        self._welcome = asyncio.get_running_loop().create_future()
+        hello = ("hello", VERSION, CLIENT, self.name)
+        self._link = await dial(self, Connection(self.now(), hello), self.address, self._tls)
+        try:
+            async with asyncio.timeout(10):
+                self._seq = max(self._seq, await self._welcome)
+        except TimeoutError as error:
+            self._link.cut(LOST, "no welcome")
+            raise CannotConnect(f"{self.address} does not answer as a Vicinal broker") from error
+        self.connections += 1
+        self._owed = 0
+        self._say(("credit", CREDIT - sum([one.unread for one in self._handles if isinstance(one, Subscription)])))
+        self._subscriptions = {}
+        for handle in list(self._handles):
+            await self._renew(handle)
+        self._ready = True
+        for request, (event, advertisement, done) in list(self._publishes.items()):
+            if advertisement.number is not None:
+                self._say(("publish", request, advertisement.number, event))
+            elif not done.done():
+                done.set_exception(Refused("its advertisement was refused after the connection was made again"))
+                del self._publishes[request]
+
+    async def _keep(self) -> None:
+        while True:
+            await self._lost.wait()
+            attempt = 0
+            while True:
+                if self._closed is not None:
+                    return
+                if not self._reconnect:
+                    self._give_up(Closed(f"the connection to {self.address} was lost"))
+                    return
+                await asyncio.sleep(backoff(attempt, self._chance))
+                attempt += 1
+                try:
+                    await self._connect()
+                    break
+                except (CannotConnect, ConnectionError):
+                    continue
+                except Closed as error:
+                    self._give_up(error)
+                    return
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            link = self._link
+            due = None if link is None else link.connection.next_timeout()
+            if link is not None and due is not None and self.now() >= due:
+                link.connection.handle_timeout(self.now())
+                link.deal()
+                link.flush()
+
+    async def _renew(self, handle: Handle) -> None:
+        try:
+            self._established(handle, await self._request(*handle.request()))
+        except Refused as error:
+            self._handles.remove(handle)
+            handle.number = None
+            handle.end(error)
+
+    async def _establish(self, handle: Handle) -> None:
+        self._handles.append(handle)
+        if not self._ready:
+            self._ready = self._link is not None and self._link.connection.open and not self._lost.is_set()
+        try:
+            self._established(handle, await self._request(*handle.request()))
+        except Refused:
+            self._handles.remove(handle)
+            raise
+        except ConnectionError:
+            # It is asked for again when the connection is there again.
+            await handle.established()
+
+    def _established(self, handle: Handle, number: int) -> None:
+        handle.number = number
+        if isinstance(handle, Subscription):
+            self._subscriptions[number] = handle
+            for early in handle.early.pop(number, []):
+                self._delivered(early)
+        handle.there()
+
+    async def _request(self, kind: str, *fields: Any) -> Any:
+        if self._closed is not None:
+            raise self._closed
+        self._requests += 1
+        request = self._requests
+        future = self._answers[request] = asyncio.get_running_loop().create_future()
+        self._say((kind, request, *fields))
+        return await future
+
+    # What happens
+
+    def opened(self, link: Link) -> None:
+        pass
+
+    def received(self, link: Link, message: tuple[Any, ...]) -> None:
+        kind = message[0]
+        if kind == "deliver":
+            self._delivered(message)
+        elif kind == "answer":
+            self._answered(message[1], message[2], message[3])
+        elif kind == "pong":
+            pong = self._pongs.pop(message[1], None)
+            if pong is not None and not pong.done():
+                pong.set_result(None)
+        elif kind == "welcome":
+            self.broker = message[2]
+            if self._welcome is not None and not self._welcome.done():
+                self._welcome.set_result(message[3])
+
+    def _answered(self, request: int, accepted: bool, more: Any) -> None:
+        future: asyncio.Future[Any] | None
+        if request in self._publishes:
+            future = self._publishes.pop(request)[2]
+            self._room.set()
+        else:
+            future = self._answers.pop(request, None)
+        if future is None or future.done():
+            return
+        if accepted:
+            future.set_result(more)
+        else:
+            future.set_exception(Refused(more))
+
+    def _delivered(self, message: tuple[Any, ...]) -> None:
+        _, keys, event, offset, trail = message
+        takers = [self._subscriptions[key] for key in keys if key in self._subscriptions]
+        if not takers:
+            # The answer that tells whose it is may be read and not yet be dealt with.
+            waiting = [one for one in self._handles if isinstance(one, Subscription) and one.number is None]
+            for one in waiting[:1]:
+                one.early.setdefault(keys[0], []).append(message)
+            if waiting:
+                return
+        delivery = Delivery(event, offset, trail, self.now())
+        fresh = [taker for taker in takers if taker.fresh(delivery)]
+        if not fresh:
+            self.duplicates += bool(takers)
+            self._consumed()
+        for place, taker in enumerate(fresh):
+            taker.put(delivery, place == 0)
+
+    def _consumed(self) -> None:
+        """A delivery was taken: credit for another, by halves."""
+        self._owed += 1
+        if self._owed >= CREDIT // 2:
+            owed, self._owed = self._owed, 0
+            self._say(("credit", owed))
+
+    def after_reading(self, link: Link) -> None:
+        self._flush_soon()
+
+    def ended(self, link: Link, code: int, reason: str) -> None:
+        if link is not self._link and self._link is not None:
+            return
+        self._ready = False
+        why = BYE_NAMES[code] if code < len(BYE_NAMES) else "other"
+        if self._welcome is not None and not self._welcome.done():
+            final = code in _FINAL or code != LOST
+            error = f"{self.address}: {why}: {reason}"
+            self._welcome.set_exception(Closed(error) if final else CannotConnect(error))
+        for future in [*self._answers.values(), *self._pongs.values()]:
+            if not future.done():
+                future.set_exception(ConnectionResetError(reason))
+        self._answers.clear()
+        self._pongs.clear()
+        if code in _FINAL:
+            self._give_up(Closed(f"{self.address}: {why}: {reason}"))
+        self._lost.set()
+
+    def _give_up(self, error: Closed) -> None:
+        if self._closed is not None:
+            return
+        self._closed = error
+        self._ready = False
+        for handle in self._handles:
+            handle.end(error)
+        for _, _, done in self._publishes.values():
+            if not done.done():
+                done.set_exception(error)
+                done.exception()  # whoever waits gets it; if nobody does, it is not worth a complaint
+        self._publishes.clear()
+        self._room.set()
+
+    def _say(self, message: tuple[Any, ...]) -> None:
+        link = self._link
+        if link is not None and link.connection.open and not link.connection.closed:
+            link.connection.send(message)
+            self._flush_soon()
+        elif message[0] not in ("credit", "publish"):
+            raise ConnectionResetError("the connection is lost")
+
+    def _flush_soon(self) -> None:
+        if not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._link is not None:
+            self._link.flush()

@@ -1,0 +1,240 @@
+"""What a broker is told, in TOML. Whatever is wrong is said with the file, the table and the key.
+
+    [broker]
+    name = "b1"
+    join = ["london"]                               # the scopes whose events may be here
+
+    [[listen]]
+    address = "tls://0.0.0.0:7447"                  # tcp, tls, ws, wss
+    certificate = "b1.pem"
+    key = "b1.key"
+    ca = "ca.pem"                                   # then clients must show a certificate, and its CN is their name
+
+    [[neighbour]]
+    name = "b2"
+    address = "tls://b2.example:7447"               # without it b2 dials us
+    ca = "ca.pem"
+
+    [[scope]]
+    name = "london"
+    dimension = "geography"
+    supers = ["uk"]
+    input = "subject = 'Speed'"
+    output = "rate > 30"
+
+    [status]
+    address = "http://127.0.0.1:9447"               # /metrics and /status
+
+    [log]
+    directory = "b1.log"                            # then publishes are acknowledged when they are on disk
+    max_bytes = 10_000_000_000
+    max_age_hours = 168
+
+Paths are relative to the file.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vicinal.errors import LocalProtocolError
+from vicinal.filter import Filter
+from vicinal.scope.graph import Scope, ScopeGraph
+from vicinal.siena.messages import MAX_NAME_BYTES
+
+from ..log import LogOptions
+from .address import Address, Tls, parse
+
+__all__ = ["Config", "ConfigError", "Listen", "LogPlace", "Neighbour", "load"]
+
+
+class ConfigError(LocalProtocolError):
+    """The file, the table, the key and what is wrong there."""
+
+
+class Listen(NamedTuple):
+    address: Address
+    tls: Tls
+
+
+class Neighbour(NamedTuple):
+    name: str
+    address: Address | None
+    tls: Tls
+
+
+class LogPlace(NamedTuple):
+    directory: Path
+    options: LogOptions
+
+
+class Config(NamedTuple):
+    name: str
+    join: tuple[str, ...]
+    listen: tuple[Listen, ...]
+    neighbours: tuple[Neighbour, ...]
+    graph: ScopeGraph
+    status: Address | None
+    log: LogPlace | None
+
+
+def load(path: str | Path) -> Config:
+    file = Path(path)
+    try:
+        with file.open("rb") as source:
+            tables = tomllib.load(source)
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: not TOML: {error}") from error
+    return _Reader(file).config(tables)
+
+
+class _Table:
+    """Takes keys; what is left over is an error, because it is a misspelt one."""
+
+    def __init__(self, file: Path, where: str, values: Any) -> None:
+        self.file = file
+        self.where = where
+        if not isinstance(values, dict):
+            raise ConfigError(f"{file}: [{where}] is not a table")
+        self.values: dict[str, Any] = dict(values)
+
+    def take(self, key: str, kind: type, default: Any = None, required: bool = False) -> Any:
+        if key not in self.values:
+            if required:
+                raise self.error(key, "is missing")
+            return default
+        value = self.values.pop(key)
+        if type(value) is not kind:
+            raise self.error(key, f"is {value!r}, want {_WANT[kind]}")
+        return value
+
+    def name(self, key: str = "name") -> str:
+        value: str = self.take(key, str, required=True)
+        if not 0 < len(value.encode()) <= MAX_NAME_BYTES or "/" in value:
+            raise self.error(key, f"is {value!r}, want 1 to {MAX_NAME_BYTES} bytes without a slash")
+        return value
+
+    def names(self, key: str) -> tuple[str, ...]:
+        values = self.take(key, list, [])
+        for value in values:
+            if type(value) is not str:
+                raise self.error(key, f"has {value!r}, want strings")
+        return tuple(values)
+
+    def path(self, key: str, required: bool = False) -> Path | None:
+        value = self.take(key, str, required=required)
+        return None if value is None else self.file.parent / value
+
+    def filter(self, key: str) -> Filter | None:
+        value = self.take(key, str)
+        try:
+            return None if value is None else Filter(value)
+        except LocalProtocolError as error:
+            raise self.error(key, f"is {value!r}: {error}") from error
+
+    def address(self, key: str, schemes: tuple[str, ...], required: bool, port: int = 7447) -> Address | None:
+        value = self.take(key, str, required=required)
+        try:
+            return None if value is None else parse(value, schemes, port)
+        except LocalProtocolError as error:
+            raise self.error(key, f"is {error}") from error
+
+    def tls(self) -> Tls:
+        found = Tls(self.path("certificate"), self.path("key"), self.path("ca"))
+        for key, path in zip(Tls._fields, found):
+            if path is not None and not path.is_file():
+                raise self.error(key, f"is {path}, which is no file")
+        return found
+
+    def done(self) -> None:
+        for key in self.values:
+            raise self.error(key, "is not known here")
+
+    def error(self, key: str, message: str) -> ConfigError:
+        return ConfigError(f"{self.file}: [{self.where}] {key} {message}")
+
+
+_WANT = {str: "a string", list: "an array", int: "an integer", dict: "a table"}
+_SCHEMES = ("tcp", "tls", "ws", "wss")
+
+
+class _Reader:
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def config(self, tables: dict[str, Any]) -> Config:
+        for where in tables:
+            if where not in ("broker", "listen", "neighbour", "scope", "status", "log"):
+                raise ConfigError(f"{self.file}: [{where}] is not known: want broker, listen, neighbour, scope, ...")
+        graph = self._graph(tables)
+        broker = _Table(self.file, "broker", tables.get("broker", {}))
+        name, join = broker.name(), broker.names("join")
+        for scope in join:
+            if scope not in graph:
+                raise broker.error("join", f"has {scope!r}, which is no [[scope]]")
+        broker.done()
+        listen = tuple(self._listen(table) for table in self._tables(tables, "listen"))
+        neighbours = tuple(self._neighbour(table, name) for table in self._tables(tables, "neighbour"))
+        twice = {one.name for one in neighbours if [other.name for other in neighbours].count(one.name) > 1}
+        if twice:
+            raise ConfigError(f"{self.file}: [neighbour] name {min(twice)!r} is given twice")
+        return Config(name, join, listen, neighbours, graph, self._status(tables), self._log(tables))
+
+    def _tables(self, tables: dict[str, Any], where: str) -> list[_Table]:
+        found = tables.get(where, [])
+        if not isinstance(found, list):
+            raise ConfigError(f"{self.file}: write [[{where}]], not [{where}]: there may be several")
+        return [_Table(self.file, where, values) for values in found]
+
+    def _listen(self, table: _Table) -> Listen:
+        address = table.address("address", _SCHEMES, required=True)
+        assert address is not None
+        tls = table.tls()
+        if address.secure and tls.certificate is None:
+            raise table.error("certificate", f"is missing: {address} needs one")
+        if not address.secure and tls != Tls():
+            raise table.error("address", f"is {address}, which uses no certificates: write tls:// or wss://")
+        table.done()
+        return Listen(address, tls)
+
+    def _neighbour(self, table: _Table, own: str) -> Neighbour:
+        name = table.name()
+        if name == own:
+            raise table.error("name", f"is {name!r}, the broker itself")
+        found = Neighbour(name, table.address("address", _SCHEMES, required=False), table.tls())
+        table.done()
+        return found
+
+    def _graph(self, tables: dict[str, Any]) -> ScopeGraph:
+        scopes = []
+        for table in self._tables(tables, "scope"):
+            name, dimension = table.name(), table.name("dimension")
+            scopes.append(Scope(name, dimension, table.names("supers"), table.filter("output"), table.filter("input")))
+            table.done()
+        try:
+            return ScopeGraph(scopes)
+        except LocalProtocolError as error:
+            raise ConfigError(f"{self.file}: [scope] {error}") from error
+
+    def _status(self, tables: dict[str, Any]) -> Address | None:
+        if "status" not in tables:
+            return None
+        table = _Table(self.file, "status", tables["status"])
+        address = table.address("address", ("http",), required=True, port=9447)
+        table.done()
+        return address
+
+    def _log(self, tables: dict[str, Any]) -> LogPlace | None:
+        if "log" not in tables:
+            return None
+        table = _Table(self.file, "log", tables["log"])
+        directory = table.path("directory", required=True)
+        assert directory is not None
+        hours, size = table.take("max_age_hours", int), table.take("max_bytes", int)
+        for key, value in (("max_age_hours", hours), ("max_bytes", size)):
+            if value is not None and value <= 0:
+                raise table.error(key, f"is {value}, want more than 0")
+        table.done()
+        return LogPlace(directory, LogOptions(max_age_ms=None if hours is None else hours * 3_600_000, max_bytes=size))

@@ -1,0 +1,126 @@
+"""vicinal trace: the way an event takes, hop by hop."""
+
+import asyncio
+import json
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from vicinal.event import Event
+
+from ..overlay import Failed, Reach, parse_scopes, reach_options, run, scope_options
+from .pub import _event
+
+__all__ = ["command"]
+
+
+@click.command("trace")
+@click.argument("subject")
+@click.argument("params", nargs=-1, metavar="[NAME=VALUE...]")
+@click.option("--to", "to", multiple=True, metavar="ADDRESS", help="A broker where a consumer waits; else --broker.")
+@click.option("--to-scope", "to_scopes", multiple=True, metavar="DIMENSION=SCOPE", help="The scopes of the consumer.")
+@click.option("--wait", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Seconds to wait for it.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+@scope_options
+@reach_options
+def command(
+    subject: str,
+    params: tuple[str, ...],
+    to: tuple[str, ...],
+    to_scopes: tuple[str, ...],
+    wait: float,
+    as_json: bool,
+    scopes: tuple[str, ...],
+    only: bool,
+    broker: str,
+    name: str | None,
+    ca: str | None,
+    certificate: str | None,
+    key: str | None,
+) -> None:
+    """Publish an event at one broker, receive it at others, and show its path, scopes and times hop by hop.
+
+    \b
+        vicinal trace Speed rate=57.2 --broker tcp://127.0.0.1:7447 --to tcp://127.0.0.1:7449
+
+    Exit code 1 when it did not arrive everywhere in time.
+    """
+    event = _event(subject, params).replace(attrs={"Trace": True})
+    reach = Reach(broker, None, ca, certificate, key)
+    wanted, theirs = parse_scopes(scopes), parse_scopes(to_scopes)
+    found = run(_trace(event, reach, name, to or (broker,), wanted, theirs, not only, wait))
+    if as_json:
+        click.echo(json.dumps({"event": subject, "arrivals": found}))
+    else:
+        _show(found, Console())
+    if any("missing" in one for one in found):
+        raise Failed("it did not arrive everywhere: see scopes, links (vicinal top) and interfaces")
+
+
+async def _trace(
+    event: Event,
+    reach: Reach,
+    name: str | None,
+    to: tuple[str, ...],
+    scopes: dict[str, str],
+    theirs: dict[str, str],
+    rest: bool,
+    wait: float,
+) -> list[dict[str, Any]]:
+    loop = asyncio.get_running_loop()
+    producer = await reach.connect(name=name)
+    async with producer:
+        advertisement = await producer.advertise("TRUE", scopes, rest)
+        condition = f"$Trace = TRUE AND subject = '{event.subject.replace(chr(39), chr(39) * 2)}'"
+        consumers, subscriptions = [], []
+        for place in to:
+            consumers.append(await reach.connect(place))
+            subscriptions.append(await consumers[-1].subscribe(condition, theirs))
+        end, start = loop.time() + wait, producer.now()
+        found: list[dict[str, Any]] = [{"to": place, "missing": True} for place in to]
+        try:
+            # That a subscription is there does not mean that it is known everywhere: publish until it arrives.
+            while any("missing" in one for one in found) and loop.time() < end:
+                start = producer.now()
+                await producer.publish(event, advertisement)
+                await asyncio.gather(
+                    *(
+                        _one(subscription, consumer.broker, found, at, start)
+                        for at, (consumer, subscription) in enumerate(zip(consumers, subscriptions))
+                        if "missing" in found[at]
+                    )
+                )
+        finally:
+            for consumer in consumers:
+                await consumer.close()
+    return found
+
+
+async def _one(subscription: Any, broker: str, found: list[dict[str, Any]], at: int, start: int) -> None:
+    try:
+        async with asyncio.timeout(0.5):
+            delivery = await anext(subscription)
+    except TimeoutError:
+        return
+    hops = [
+        {"broker": name, "scopes": [[scope, "up" if up else "down"] for scope, up in state], "ms": time - start}
+        for name, state, time in delivery.trail
+    ]
+    found[at] = {"to": found[at]["to"], "broker": broker, "hops": hops, "ms": delivery.time - start}
+
+
+def _show(found: list[dict[str, Any]], console: Console) -> None:
+    for one in found:
+        if "missing" in one:
+            console.print(f"{one['to']}: did not arrive")
+            continue
+        table = Table("hop", "broker", "scopes", "ms", title=f"to {one['broker']} ({one['to']}), {one['ms']} ms")
+        hop, last = 0, None
+        for step in one["hops"]:
+            hop += last is not None and step["broker"] != last
+            scopes = "  ".join(f"{scope} {'↑' if way == 'up' else '↓'}" for scope, way in step["scopes"])
+            table.add_row(str(hop) if step["broker"] != last else "", step["broker"], scopes or "-", str(step["ms"]))
+            last = step["broker"]
+        console.print(table)
