@@ -9,6 +9,7 @@ __all__ = [
     "MAX_BUFFER",
     "MAX_CLIENTS",
     "MAX_PER_CLIENT",
+    "MAX_STORED_AT_ONCE",
     "MAX_STORING",
     "READ_BYTES",
     "STUCK_MS",
@@ -34,6 +35,8 @@ MAX_ADVERT_BYTES = 512 << 10
 MAX_BROKERS = 20_000
 # Publishes that wait for the disk; beyond it no more is read from publishers.
 MAX_STORING = 16 << 20
+# Of 64 KiB at most, in batches of the log's 4 MiB.
+MAX_STORED_AT_ONCE = 64
 
 # Seconds between two attempts to connect, doubled from the first to the most, times a random half to one.
 BACKOFF_FIRST = 0.2

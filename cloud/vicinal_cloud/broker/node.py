@@ -7,6 +7,7 @@ and at its end writes once to each link that has something to say.
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from vicinal.errors import LocalProtocolError, VicinalError
@@ -259,11 +260,13 @@ class Node:
 
     def _store_publishes(self) -> None:
         assert self.storage is not None
-        batch, self._publishes = self._publishes, []
-        done = self.storage.submit([event for _, _, _, event in batch])
-        done.add_done_callback(lambda done: self._stored(batch, done))
+        waiting, self._publishes = self._publishes, []
+        for at in range(0, len(waiting), limits.MAX_STORED_AT_ONCE):
+            batch = waiting[at : at + limits.MAX_STORED_AT_ONCE]
+            done = self.storage.submit([event for _, _, _, event in batch])
+            done.add_done_callback(partial(self._stored, batch))
         if self.storage.full:
-            for session, _, _, _ in batch:
+            for session, _, _, _ in waiting:
                 session.pause()
 
     def _stored(

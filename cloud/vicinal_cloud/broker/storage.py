@@ -93,7 +93,11 @@ class Storage:
             else:
                 found.set_result([one.message if isinstance(one, Refused) else None for one in done.result()])
 
-        self.published.submit(entries).add_done_callback(stored)
+        try:
+            self.published.submit(entries).add_done_callback(stored)
+        except VicinalError as error:  # too much waits for the disk, or the log is closed
+            self._pending -= size
+            found.set_result([f"the disk is behind, try again later: {error}"] * len(entries))
         return found
 
     # Durable subscriptions
@@ -117,7 +121,11 @@ class Storage:
             else:
                 counters.dropped["repeated" if isinstance(result, Duplicate) else result.reason] += 1
 
-        one.commits.submit([entry_of(event)]).add_done_callback(put)
+        try:
+            one.commits.submit([entry_of(event)]).add_done_callback(put)
+        except VicinalError:
+            counters.putting -= 1
+            counters.dropped["the disk is behind"] += 1
         return True
 
     def attach(self, session: "Session", name: str, condition: Filter, tags: Tags, offset: int | None) -> int:

@@ -195,7 +195,7 @@ def _scope(value: "Any") -> str:
 
 def _list(value: "Any", length: "int | None" = None) -> "list[Any]":
     if type(value) is not list or (length is not None and len(value) != length):
-        raise RemoteProtocolError(f"{_shown(value)} is not an array" + (f" of {length}" if length else ""))
+        raise RemoteProtocolError(f"{_shown(value)} is not an array" + ("" if length is None else f" of {length}"))
     return value
 
 
