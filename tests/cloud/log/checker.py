@@ -1,4 +1,4 @@
-"""Judges a log by what its clients know (facts of Jepsen's total-queue and Kafka checkers).
+"""Judges a log by what its clients know (as Jepsen's total-queue checker does).
 
 Each client keeps a History: what it attempted, what was acknowledged, what was refused; the rest is unknown, which is
 no failure. `check` compares that with what is read at the end. An empty Verdict is a good one.

@@ -5,7 +5,7 @@
            └─ FICLONE of that file, mounted             what a disk would hold if the power went at that instant
 
 What the clients know is read immediately before the copy, in the same process: with a gap of 20 ms a log that
-acknowledges before its sync passes (facts/reliability, 0.2). Needs root, loop devices, mkfs.xfs and mkfs.ext4.
+acknowledges before its sync passes. Needs root, loop devices, mkfs.xfs and mkfs.ext4.
 """
 
 import fcntl
