@@ -80,6 +80,8 @@ class Term:
             return all([self.implies(part) for part in node.terms])
         if kind is Or:
             return any([self.implies(part) for part in node.terms])
+        if node in self.literals:
+            return True
         if relates(node):
             return any([_relation_implies(mine, node) for mine in self.relations])
         name = literal_name(node)

@@ -2,8 +2,8 @@
 
 A pattern is cut at its % into segments; the first is tied to the start of the text and the last to its end, those
 between are found from left to right, each as early as possible (earliest is always right: what follows has the most
-room). A segment without _ is found by str.find; one with _ by a shift-and automaton, one bit per character of the
-segment, so that no pattern makes it step back. In a segment None stands for _.
+room). Segments without _ are found by str.find; where there is a _, by a shift-and automaton, one bit per character of
+the segment, so that no pattern makes it step back. In a segment None stands for _.
 """
 
 TYPE_CHECKING = False
@@ -77,14 +77,14 @@ def _general(parts: "list[Segment]", texts: "list[str | None]", text: str) -> bo
         return True
     if last and not _same(last, text[len(text) - len(last) :]):
         return False
-    # Between the two ends: one linear pass for each stretch, never going back.
-    rest = text[len(first) : len(text) - len(last)]
-    for i in range(1, len(parts) - 1):
-        plain = texts[i]
-        end = _find_end(parts[i], rest) if plain is None else rest.find(plain) + len(plain)
-        if end < len(parts[i]):
+    low, high = len(first), len(text) - len(last)
+    if None in texts[1:-1]:
+        return _in_turn(parts[1:-1], text[low:high])
+    for plain in texts[1:-1]:
+        at = text.find(plain, low, high)  # type: ignore[arg-type]
+        if at < 0:
             return False
-        rest = rest[end:]
+        low = at + len(plain)  # type: ignore[arg-type]
     return True
 
 
@@ -95,20 +95,30 @@ def _same(segment: "Segment", text: str) -> bool:
     return True
 
 
-def _find_end(segment: "Segment", text: str) -> int:
-    """Where the leftmost match ends, or -1."""
+def _in_turn(parts: "list[Segment]", text: str) -> bool:
+    """Whether the segments occur one after the other: one pass over the text, whatever their number."""
+    number = 0
+    masks, anything = _masks(parts[0])
+    state = 0
+    for char in text:
+        state = (state << 1 | 1) & masks.get(char, anything)
+        if state >> len(parts[number]) - 1:
+            number += 1
+            if number == len(parts):
+                return True
+            masks, anything = _masks(parts[number])
+            state = 0
+    return False
+
+
+def _masks(segment: "Segment") -> "tuple[dict[str, int], int]":
+    """For each character the places where it fits, as bits; and those where any does."""
     anything = 0
-    masks: dict[str, int] = {}
     for i, want in enumerate(segment):
         if want is None:
             anything |= 1 << i
+    masks: dict[str, int] = {}
     for i, want in enumerate(segment):
         if want is not None:
             masks[want] = masks.get(want, anything) | 1 << i
-    goal = 1 << len(segment) - 1
-    state = 0
-    for i, char in enumerate(text):
-        state = (state << 1 | 1) & masks.get(char, anything)
-        if state & goal:
-            return i + 1
-    return -1
+    return masks, anything

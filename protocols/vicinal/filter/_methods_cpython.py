@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from .. import limits
+
 if TYPE_CHECKING:
     from . import Filter
     from ._ast import Node
@@ -39,6 +41,8 @@ class Methods:
         made = Filter.__new__(Filter)
         made.node = simplify(self.node)
         made.text = text_of(made.node)
+        if len(made.text) > limits.MAX_FILTER_CHARS:
+            return Filter(self.text)  # fewer conditions, but nobody could read them again
         made.test = compile_node(made.node)
         return made
 

@@ -97,9 +97,9 @@ class Parser:
             node = self.chain(Or, "OR", self.deeper(depth))
             self.want(")")
             return node
-        return self.predicate()
+        return self.predicate(depth)
 
-    def predicate(self) -> Node:
+    def predicate(self, depth: int) -> Node:
         self.count()
         column = self.column
         if self.kind == "name" and self.value.lower() == "within" and self.tokens[self.at + 1][1] == "(":
@@ -114,9 +114,13 @@ class Parser:
         if self.kind == "word" and self.value in ("IN", "LIKE", "IS") and type(left) is not Name:
             self.error(f"{self.value} wants a name before it", column)
         if self.take("BETWEEN"):
+            # Counted as what it stands for, so that its text is within the limits too.
+            for _ in range(3 if negated else 2):
+                self.count()
+            if negated:
+                self.deeper(self.deeper(depth))
             low = self.operand()
             self.want("AND")
-            self.count()
             node = And((compare(">=", left, low), compare("<=", left, self.operand())))
         elif self.take("IN"):
             node = In(left, self.values())

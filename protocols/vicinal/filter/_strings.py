@@ -84,13 +84,17 @@ def find_string(literals: "list[Any]") -> "tuple[bool, str | None]":
     start = tuple([machine.start for machine in machines])
     seen = {start}
     front = [(start, "")]
+    steps = 0
     while front:
         following = []
         for states, text in front:
             if all([machine.accepts(state) for machine, state in zip(machines, states)]):
                 return True, text
             for char in letters:
+                steps += len(machines)
                 after = tuple([machine.step(state, char) for machine, state in zip(machines, states)])
+                if steps > limits.MAX_STRING_STEPS:
+                    return True, None
                 if after in seen or any([machine.hopeless(state) for machine, state in zip(machines, after)]):
                     continue
                 seen.add(after)

@@ -190,15 +190,20 @@ def _find_number(literals: "list[Any]") -> "tuple[bool, Any]":
 
 
 def _guesses(low: "Any", high: "Any", count: int) -> "list[Any]":
-    """More numbers between the ends than can be excluded, the plainest first."""
+    """More numbers between the ends than can be excluded, the plainest first. Far out a step of 1 is lost in a float,
+    so that steps grow with the numbers, and at the very end there is infinity."""
     found: list[Any] = []
     for step in range(count + 1):
-        if low is not None:
-            found.append(low + step)
-            if high is not None:
-                found.append(low + (high - low) * (step / count))
-        elif high is not None:
-            found.append(high - step)
-        else:
+        for end, sign in ((low, 1), (high, -1)):
+            if end is not None:
+                found.append(end + sign * step)
+                if abs(end) < 1 << 63:
+                    found.append(int(end) + sign * step)
+                if end - end == 0 and abs(end) < 1e300:
+                    found.append(float(end) + sign * step * abs(end))
+        if low is not None and high is not None:
+            found.append(low + (high - low) * (step / count))
+        elif low is None and high is None:
             found.append(step)
-    return [value for value in found if -(1 << 63) <= value < 1 << 63]
+    found += [float("inf"), float("-inf")]
+    return [value for value in found if type(value) is float or -(1 << 63) <= value < 1 << 63]

@@ -4,6 +4,7 @@ Positions are whole 1e-7 degrees, as in events, or degrees with a decimal point.
 Africa, so that is asked about.
 """
 
+from .. import limits
 from ..errors import LimitError
 from ..proximity import Proximity, distance, parse_degrees
 from ._ast import Node, Within
@@ -48,6 +49,8 @@ def compile_within(node: Within) -> "Test":
         here, there = event.params.get("lat"), event.params.get("lon")
         if type(here) is not int or type(there) is not int:
             return None
+        if not -limits.MAX_LAT <= here <= limits.MAX_LAT or not -limits.MAX_LON <= there <= limits.MAX_LON:
+            return None  # no place on Earth
         return distance(lat, lon, here, there) <= metres
 
     return test

@@ -83,9 +83,12 @@ def _around(circle: Within, name: Name) -> "list[int]":
 
 
 def _combinations(choices: "list[tuple[Name, list[Any]]]", most: int) -> "Any":
-    """Like itertools.product, which MicroPython lacks; the first name changes fastest."""
+    """First those that differ in one name from the first of all, then all, up to so many."""
     if any([not values for _, values in choices]):
         return
+    for i, (_, values) in enumerate(choices):
+        for value in values:
+            yield [(name, value if i == j else some[0]) for j, (name, some) in enumerate(choices)]
     at = [0] * len(choices)
     for _ in range(most):
         yield [(choices[i][0], choices[i][1][at[i]]) for i in range(len(choices))]

@@ -69,6 +69,7 @@ class Broker:
         self.counts: dict[str, int] = {}
         self._version = 0
         self._links: list[str] = []
+        self._unheard: set[str] = set()  # linked, and not yet said which scopes they are in now
         self._adverts: dict[tuple[str, int], tuple[Filter, Tags]] = {}
         self._next_advert = 0
         self._local = Index()
@@ -113,6 +114,7 @@ class Broker:
             return
         self._links.append(neighbour)
         self._links.sort()
+        self._unheard.add(neighbour)
         self._say()
         for record in self.records.all():
             self._send(neighbour, ("record", record))
@@ -122,6 +124,7 @@ class Broker:
         if neighbour not in self._links:
             return
         self._links.remove(neighbour)
+        self._unheard.discard(neighbour)
         for scope in list(self._leaving):
             self._left(scope, neighbour)
         self._say()
@@ -163,8 +166,10 @@ class Broker:
             if record.incarnation > self.incarnation:
                 raise LocalProtocolError(f"broker {self.name!r} was started with an old incarnation {self.incarnation}")
             return
+        if record.broker == neighbour:
+            self._unheard.discard(neighbour)
         known = self.records.get(record.broker)
-        before = self.records.topology if known is not None else None
+        before = self.records.changes
         if not self.records.put(record):
             return
         self._spread(record, neighbour)
@@ -177,7 +182,7 @@ class Broker:
             for key, one in self.subscriptions.roots.items():
                 self._tell(record, key, one)
             self._flush([record.broker], now)
-        if before is not self.records.topology:
+        if before != self.records.changes:
             self._hurry(now)
 
     def _restart(self, record: Record) -> None:
@@ -475,6 +480,10 @@ class Broker:
         for target in targets:
             step = topology.step(self.name, state, target[0], target[4], blocked)
             if step is None or (step.hop is not None and (hops >= MAX_HOPS or step.hop not in self._links)):
+                self._count("lost on the way")
+                continue
+            if state and step.hop in self._unheard:
+                # It may have left a scope while the link was down, and may not get its events. Sent again later.
                 self._count("lost on the way")
                 continue
             walked = trail + tuple([(self.name, mapped, now) for mapped in step.states]) if traced else ()

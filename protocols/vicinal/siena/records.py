@@ -44,7 +44,11 @@ class Records:
         self.graph = graph
         self._mine: dict[str, Record] = {}
         self._shared: dict[str, Record] = {}  # never changed: thousands of simulated brokers start from the same
+        self.changes = 0  # of the topology
         self._topology: Topology | None = None
+
+    def __len__(self) -> int:
+        return len(self._mine) + len([name for name in self._shared if name not in self._mine])
 
     def get(self, broker: str) -> "Record | None":
         return self._mine.get(broker) or self._shared.get(broker)
@@ -59,6 +63,7 @@ class Records:
             return False
         self._mine[record.broker] = record
         if known is None or (known.neighbours, known.scopes) != (record.neighbours, record.scopes):
+            self.changes += 1
             self._topology = None
         return True
 

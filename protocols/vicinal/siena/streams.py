@@ -31,7 +31,7 @@ class Outgoing:
         self.incarnation = incarnation
         self.epoch = 1
         self.next = 1
-        self.packets: list[tuple[int, Any]] = []  # not acknowledged, in order
+        self.packets: list[tuple[int, Any]] = []  # not acknowledged, in order, no number missing
         self.sent = 0  # the highest number that was sent
         self.retry = FIRST_RETRY
         self.due: int | None = None
@@ -41,9 +41,10 @@ class Outgoing:
         self.next += 1
 
     def ready(self, now: int) -> "list[tuple[int, Any]]":
-        """What may be sent now for the first time."""
-        limit = self.packets[0][0] + WINDOW if self.packets else 0
-        found = [(number, packet) for number, packet in self.packets if self.sent < number < limit]
+        """What may be sent now for the first time, or is behind what was sent again."""
+        if not self.packets:
+            return []
+        found = self.packets[max(self.sent + 1 - self.packets[0][0], 0) : WINDOW]
         if found:
             self.sent = found[-1][0]
             if self.due is None:
@@ -56,12 +57,16 @@ class Outgoing:
             return []
         self.retry = min(self.retry * 2, LAST_RETRY)
         self.due = now + self.retry
-        return [(number, packet) for number, packet in self.packets if number <= self.sent][:32]
+        found = self.packets[: min(max(self.sent + 1 - self.packets[0][0], 0), 32)] if self.packets else []
+        if found:
+            # What was sent after these is lost too, for all we know: it follows when these have arrived.
+            self.sent = found[-1][0]
+        return found
 
     def acknowledged(self, number: int, now: int) -> None:
         """Up to a number all have arrived."""
         if self.packets and number >= self.packets[0][0]:
-            self.packets = [pair for pair in self.packets if pair[0] > number]
+            self.packets = self.packets[number + 1 - self.packets[0][0] :]
             self.retry = FIRST_RETRY
             self.due = now + self.retry if self.packets and self.packets[0][0] <= self.sent else None
 

@@ -7,6 +7,7 @@ a controller has fewer filters than there are identifiers (`most`), those that d
 The text is in the form of candump, `00003039:1FFFFFFF`; `masks` are python-can's.
 """
 
+from ...errors import LimitError
 from .._ast import Node
 from . import Translation
 from ._terms import about_subject, allows, satisfiable_terms
@@ -30,14 +31,22 @@ def to_can(node: Node, mapping: "Mapping[str, Iterable[int]]", most: int = 0) ->
     """`most` is the number of filters the controller has, 0 for any."""
     terms, exact = satisfiable_terms(node)
     reasons = [] if exact else ["the filter has more than 64 alternatives"]
+    for subject in mapping:
+        for number in mapping[subject]:
+            if not 0 <= number <= EXTENDED:
+                raise LimitError(f"CAN identifier of {subject!r}", number, "0 .. 0x1FFFFFFF")
     wanted: list[Mask] = []
+    subjects: set[str] = set()
     for literals in terms:
         about = about_subject(literals)
         if len(about) < len(literals):
             reasons = ["an acceptance filter sees the identifier only"]
         for subject in mapping:
             if allows(about, subject):
+                subjects.add(subject)
                 wanted += [_mask(number) for number in mapping[subject]]
+    if any([_mask(number) in wanted for other in mapping if other not in subjects for number in mapping[other]]):
+        reasons.append("another subject is sent under the same identifier")
     masks = sorted(set(wanted))
     count = len(masks)
     while most and len(masks) > most:

@@ -76,10 +76,11 @@ class _Etcl(Dialect):
         contains = len(parts) == 3 and texts[0] == "" and texts[2] == "" and texts[1] is not None
         if negated:
             if contains:
+                self.wider("ETCL negates a pattern for values that are no strings, too")
                 return self.guard(name, f"not ({self.value(texts[1])} ~ {name})")
             self.wider(f"ETCL has no pattern like {node.pattern!r}")
             return self.present(name)
-        if not contains and texts != ["", ""]:
+        if not contains:
             self.wider(f"ETCL has no pattern like {node.pattern!r}, only its pieces")
         tests = [f"{self.value(text)} ~ {name}" for part in parts for text in pieces(part)]
         return self.guard(name, self.chain(self.words[0], tests)) if tests else self.present(name)

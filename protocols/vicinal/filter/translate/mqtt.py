@@ -36,7 +36,7 @@ def to_mqtt(node: Node, prefix: str = "vicinal/") -> Translation:
 
 
 def _a_topic(subject: str) -> bool:
-    return not any([char in subject for char in "+#\0"])
+    return not any([char in subject for char in "+#\0\n"])  # (a line is a topic filter)
 
 
 def _common(literals: "list[Any]") -> str:

@@ -7,7 +7,7 @@ it with. NaN, which here compares with nothing, is in Spark the largest number: 
 names a float.
 """
 
-from .._ast import ATTRIBUTE, SUBJECT, Compare, In, IsNull, Like, Name, Node, Not
+from .._ast import ATTRIBUTE, SUBJECT, Compare, In, IsNull, Like, Name, Node, Not, Within
 from .._like import segments
 from .._match import kind_of
 from . import Translation
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _INTEGERS = ("tinyint", "smallint", "int", "integer", "bigint", "long", "byte", "short")
 _FLOATS = ("float", "double", "real")
 _KINDS = {"string": "s", "boolean": "b", "binary": "x"}
+_MISSING = "missing"
 
 
 def to_spark(node: Node, schema: "Mapping[str, str] | None" = None) -> Translation:
@@ -40,17 +41,31 @@ class _Spark(Dialect):
         return "`" + _column(name).replace("`", "``") + "`"
 
     def literal(self, literal: "Any") -> "str | None":
-        inner = literal.term if type(literal) is Not else literal
-        if self.schema is not None and hasattr(inner, "name") and inner.name.kind != SUBJECT:
-            kind = self.schema.get(_column(inner.name))
-            if kind is None:
-                return self.true if type(literal) is IsNull else self.false
-            if type(inner) is not IsNull and not (type(inner) is Compare and type(inner.value) is Name):
-                return self._typed(literal, inner, kind)
-        return super().literal(literal)
+        inner: Any = literal.term if type(literal) is Not else literal
+        if type(inner) is Within:
+            return super().literal(literal)
+        columns = [self._column(inner.name)]
+        if type(inner) is Compare and type(inner.value) is Name:
+            columns.append(self._column(inner.value))
+        if _MISSING in columns:
+            return self.true if type(literal) is IsNull else self.false
+        kinds = [_kind(column) for column in columns]
+        if type(inner) is IsNull or None in kinds:
+            return super().literal(literal)
+        if len(kinds) == 2:
+            ordered = kinds[0] in ("n", "s") or inner.op in ("=", "<>")
+            return super().literal(literal) if kinds[0] == kinds[1] and ordered else self.false
+        return self._typed(literal, inner, kinds[0])
 
-    def _typed(self, literal: "Any", inner: "Any", column: str) -> "str | None":
-        kind = "n" if column in _INTEGERS + _FLOATS else _KINDS.get(column)
+    def _column(self, name: Name) -> "str | None":
+        """The type of a name's column; None if it is not known."""
+        if name.kind == SUBJECT:
+            return "string"
+        if self.schema is None:
+            return None
+        return self.schema.get(_column(name), _MISSING).lower()
+
+    def _typed(self, literal: "Any", inner: "Any", kind: "str | None") -> "str | None":
         if type(inner) is Like:
             return super().literal(literal) if kind == "s" else self.false
         if type(inner) is Compare:
@@ -62,7 +77,7 @@ class _Spark(Dialect):
         return super().literal(part if inner is literal else Not(part))
 
     def compare(self, node: Compare, name: str) -> "str | None":
-        column = self.schema.get(_column(node.name)) if self.schema is not None else None
+        column = self._column(node.name)
         if column in _INTEGERS and type(node.value) is int and abs(node.value) >= EXACT_DOUBLE:
             return (
                 f"{name} {self.operators[node.op]} {node.value}"
@@ -95,6 +110,12 @@ class _Spark(Dialect):
     def like(self, node: Like, name: str, negated: bool) -> "str | None":
         parts = ["".join([_like_char(char) for char in part]) for part in segments(node.pattern, node.escape)]
         return f"{name}{' NOT' if negated else ''} LIKE {quoted('%'.join(parts))}"
+
+
+def _kind(column: "str | None") -> "str | None":
+    if column is not None and (column in _INTEGERS + _FLOATS or column.startswith("decimal")):
+        return "n"
+    return _KINDS.get(column) if column is not None else None
 
 
 def _column(name: Name) -> str:
