@@ -145,7 +145,7 @@ class Node:
         name = link.connection.peer
         if message[0] == "record":
             known = self.engine.records
-            if known.get(message[1].broker) is None and len(known.all()) >= limits.MAX_BROKERS:
+            if known.get(message[1].broker) is None and len(known) >= limits.MAX_BROKERS:
                 link.connection.bye(TOO_MUCH, f"{limits.MAX_BROKERS} brokers are known, no more can be")
                 return
         try:
