@@ -156,6 +156,9 @@ class Link(asyncio.BufferedProtocol):
         self.connection.bye(code, reason)
         self.deal()
 
+    def finish(self, code: int) -> None:
+        """After the last words, where the transport has some of its own."""
+
     def _end(self, code: int, reason: str) -> None:
         if self._ended:
             return
@@ -164,6 +167,7 @@ class Link(asyncio.BufferedProtocol):
         if self.transport is not None:
             self._settle()
             self.owner.ended(self, code, reason)
+            self.finish(code)
             self.transport.close()
             if code != LOST:
                 asyncio.get_running_loop().call_later(_LINGER, self.transport.abort)

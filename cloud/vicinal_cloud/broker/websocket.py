@@ -13,7 +13,7 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
-from vicinal.siena.connection import PROTOCOL, Connection
+from vicinal.siena.connection import BYE_NAMES, PROTOCOL, Connection
 from vicinal.siena.messages import MAX_BYTES_BROKER
 
 from .address import Address
@@ -73,6 +73,12 @@ class WebSocketLink(Link):
         # What is said before the handshake is done stays where it is.
         if self._protocol.state is State.OPEN:
             super().flush()
+
+    def finish(self, code: int) -> None:
+        assert self.transport is not None
+        if self._protocol.state is State.OPEN and not self.transport.is_closing():
+            self._protocol.send_close(1000, BYE_NAMES[code] if code < len(BYE_NAMES) else "")
+            self._write()
 
     def _write(self) -> None:
         assert self.transport is not None
