@@ -46,11 +46,17 @@ class ScopeGraph:
     def __init__(self, scopes: "Iterable[Scope]" = ()) -> None:
         self.scopes: dict[str, Scope] = {}
         self.subs: dict[str, list[str]] = {}
-        self._connected: dict[tuple[str, str], bool] = {}
+        self._connected: dict[str, set[str]] = {}
+        self._steps: dict[tuple[str, bool], list[tuple[str, bool, Filter]]] = {}
+        # Each once: thousands of scopes have a handful of interfaces between them.
+        self.interfaces: dict[str, Filter] = {}
         for scope in scopes:
             if scope.name in self.scopes:
                 raise LocalProtocolError(f"scope {scope.name!r} is given twice")
             self.scopes[scope.name] = scope
+            for interface in (scope.output, scope.input):
+                if interface is not None:
+                    self.interfaces[interface.text] = interface
         for scope in self.scopes.values():
             for name in scope.supers:
                 if name not in self.scopes:
@@ -83,8 +89,7 @@ class ScopeGraph:
         known here, while brokers do not agree on the scopes yet, there is none."""
         if start not in self.scopes or goal not in self.scopes:
             return False
-        key = (start, goal)
-        if key not in self._connected:
+        if start not in self._connected:
             seen = set()
             front = [(start, True)]
             while front:
@@ -92,8 +97,8 @@ class ScopeGraph:
                 if at not in seen:
                     seen.add(at)
                     front.extend([(name, up) for name, up, _ in self.steps(at[0], at[1])])
-            self._connected[key] = any([name == goal for name, _ in seen])
-        return self._connected[key]
+            self._connected[start] = {name for name, _ in seen}
+        return goal in self._connected[start]
 
     def steps(self, name: str, up: bool) -> "list[tuple[str, bool, Filter]]":
         """Where an event in a scope may go next: (scope, still going up, the interface it must pass). What has no
@@ -101,6 +106,9 @@ class ScopeGraph:
 
         Up to the superscopes through the scope's output, down to the subscopes through their inputs; once down, never
         up again (seed 003, 3.4: the upward and the downward part of a visibility path)."""
+        key = (name, up)
+        if key in self._steps:
+            return self._steps[key]
         found: list[tuple[str, bool, Filter]] = []
         output = self.scopes[name].output
         if up and output is not None:
@@ -109,6 +117,7 @@ class ScopeGraph:
             inward = self.scopes[below].input
             if inward is not None:
                 found.append((below, False, inward))
+        self._steps[key] = found
         return found
 
 

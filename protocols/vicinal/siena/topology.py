@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     State: TypeAlias = "tuple[tuple[str, bool], ...]"
     Goal: TypeAlias = "tuple[str | None, ...]"
-    Blocked: TypeAlias = "frozenset[tuple[str, bool]]"
+    Blocked: TypeAlias = "frozenset[str]"
 
 __all__ = ["Step", "Topology", "blocked_for", "first_state", "goal_of"]
 
-_MAX_REMEMBERED = 10000
+_MAX_REMEMBERED = 20000
 
 
 class Step:
@@ -47,11 +47,16 @@ class Topology:
         self.graph = graph
         self.members = members
         self._said = links
+        self._sets = {broker: frozenset(others) for broker, others in links.items()}
+        self._neighbours: dict[str, list[str]] = {}
         self._next: dict[str, dict[str, str]] = {}
-        self._reached: dict[tuple[str, State, Blocked], dict[str, list[tuple[State, Step]]]] = {}
+        self._searches: dict[tuple[str, State, Blocked], _Search] = {}
 
     def neighbours(self, broker: str) -> "list[str]":
-        return [other for other in self._said.get(broker, ()) if broker in self._said.get(other, ())]
+        if broker not in self._neighbours:
+            said = self._said.get(broker, ())
+            self._neighbours[broker] = [other for other in said if broker in self._sets.get(other, ())]
+        return self._neighbours[broker]
 
     def towards(self, broker: str, goal: str) -> "str | None":
         """The next hop of the shortest way, for what belongs to no scope."""
@@ -79,45 +84,12 @@ class Topology:
                 return Step([()], None)
             hop = self.towards(broker, goal)
             return None if hop is None else Step([()], hop)
-        for there, step in self._reach(broker, state, blocked).get(goal, ()):
-            if arrived(there, wanted):
-                return step
-        return None
-
-    def _reach(self, broker: str, state: "State", blocked: "Blocked") -> "dict[str, list[tuple[State, Step]]]":
-        """Every broker that can be reached, in which states, and the first step to each, the nearest first."""
         key = (broker, state, blocked)
-        if key not in self._reached:
-            if len(self._reached) >= _MAX_REMEMBERED:
-                self._reached = {}
-            self._reached[key] = self._search(broker, state, blocked)
-        return self._reached[key]
-
-    def _search(self, broker: str, state: "State", blocked: "Blocked") -> "dict[str, list[tuple[State, Step]]]":
-        """Breadth first over links; all that mapping at one broker can reach counts as one place."""
-        found: dict[str, list[tuple[State, Step]]] = {}
-        here = Step([state], None)
-        front: list[tuple[str, State, Step]] = [(broker, state, here)]
-        seen = {(broker, state)}
-        while front:
-            following: list[tuple[str, State, Step]] = []
-            at = 0
-            while at < len(front):
-                name, now, step = front[at]
-                at += 1
-                found.setdefault(name, []).append((now, step))
-                for mapped in self.mappings(name, now, blocked):
-                    if (name, mapped) not in seen:
-                        seen.add((name, mapped))
-                        # While still at home, a mapping is part of the first step.
-                        longer = Step(step.states + [mapped], None) if step.hop is None else step
-                        front.append((name, mapped, longer))
-                for other in self.neighbours(name):
-                    if (other, now) not in seen and self.admits(other, now):
-                        seen.add((other, now))
-                        following.append((other, now, Step(step.states, other) if step.hop is None else step))
-            front = following
-        return found
+        if key not in self._searches:
+            if len(self._searches) >= _MAX_REMEMBERED:
+                self._searches = {}
+            self._searches[key] = _Search(self, broker, state, blocked)
+        return self._searches[key].find(goal, wanted)
 
     def admits(self, broker: str, state: "State") -> bool:
         """Whether a broker belongs to all the scopes of a state."""
@@ -129,12 +101,52 @@ class Topology:
         found = []
         mine = self.members.get(broker, frozenset())
         for i, (scope, up) in enumerate(state):
-            for name, still, _ in self.graph.steps(scope, up):
-                # The interface is the lower scope's: its output going up, its input coming down.
-                edge = (scope, True) if still else (name, False)
-                if name in mine and edge not in blocked:
+            for name, still, interface in self.graph.steps(scope, up):
+                if name in mine and interface.text not in blocked:
                     found.append(state[:i] + ((name, still),) + state[i + 1 :])
         return found
+
+
+class _Search:
+    """From one broker and state outwards, breadth first over links; all that mapping at one broker can reach counts as
+    one place. It goes only as far as it is asked, and goes on from there when it is asked again."""
+
+    def __init__(self, topology: Topology, broker: str, state: "State", blocked: "Blocked") -> None:
+        self._topology = topology
+        self._blocked = blocked
+        self._found: dict[str, list[tuple[State, Step]]] = {}
+        self._seen = {(broker, state)}
+        self._front: list[tuple[str, State, Step]] = [(broker, state, Step([state], None))]
+        self._following: list[tuple[str, State, Step]] = []
+
+    def find(self, goal: str, wanted: "Goal") -> "Step | None":
+        for state, step in self._found.get(goal, ()):
+            if arrived(state, wanted):
+                return step
+        while self._front or self._following:
+            if not self._front:
+                self._front, self._following = self._following, []
+                self._front.reverse()
+            name, state, step = self._front.pop()
+            self._found.setdefault(name, []).append((state, step))
+            self._grow(name, state, step)
+            if name == goal and arrived(state, wanted):
+                return step
+        return None
+
+    def _grow(self, name: str, state: "State", step: Step) -> None:
+        mapped = []
+        for after in self._topology.mappings(name, state, self._blocked):
+            if (name, after) not in self._seen:
+                self._seen.add((name, after))
+                # While still at home, a mapping is part of the first step.
+                mapped.append((name, after, Step(step.states + [after], None) if step.hop is None else step))
+        mapped.reverse()
+        self._front.extend(mapped)
+        for other in self._topology.neighbours(name):
+            if (other, state) not in self._seen and self._topology.admits(other, state):
+                self._seen.add((other, state))
+                self._following.append((other, state, Step(step.states, other) if step.hop is None else step))
 
 
 def arrived(state: "State", wanted: "Goal") -> bool:
@@ -159,12 +171,5 @@ def goal_of(advertised: "Tags", subscribed: "Tags") -> "Goal | None":
 
 
 def blocked_for(graph: "ScopeGraph", event: "Event") -> "Blocked":
-    """The interfaces an event does not pass: (scope, True) its output, (scope, False) its input."""
-    found = []
-    for scope in graph.scopes.values():
-        # (One that is not there is closed anyway, and never asked.)
-        if scope.output is not None and not scope.output.matches(event):
-            found.append((scope.name, True))
-        if scope.input is not None and not scope.input.matches(event):
-            found.append((scope.name, False))
-    return frozenset(found)
+    """The interfaces that an event does not pass, by their text."""
+    return frozenset([text for text, interface in graph.interfaces.items() if not interface.matches(event)])
