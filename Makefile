@@ -30,7 +30,7 @@ stage: $(INSTALLED) ## build/device: the tree that goes onto a device
 	$(PY) -m vicinal_tools.stage build/device
 
 soak: $(INSTALLED) micropython ## the tests with many more generated cases
-	HYPOTHESIS_PROFILE=soak $(PYTEST)
+	VICINAL_SOAK=1 HYPOTHESIS_PROFILE=soak $(PYTEST)
 
 clean: ## remove what make has made
 	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -1,5 +1,6 @@
 #!/bin/bash
-# What the Makefile needs of the machine: Python 3.11 or later with venv, and Java 17 or later for the Spark tests.
+# What the Makefile needs of the machine: Python 3.11 or later with venv, Java 17 or later for the Spark tests, and
+# mkfs.xfs for the power-cut test.
 # As root on Debian what is missing is installed; else it is named with the command that installs it. The last line
 # on stdout, and the only one, is the Python to use; everything said to people goes to stderr.
 set -euo pipefail
@@ -64,6 +65,11 @@ if [ "$(java_major)" -lt 17 ]; then
         say "    apt-get install -y --no-install-recommends default-jre-headless"
         say "************************************************************************************************"
     fi
+fi
+
+# The power-cut test of the event log snapshots an XFS; elsewhere it is skipped and says so.
+if ! command -v mkfs.xfs >/dev/null && can_install; then
+    install xfsprogs || true
 fi
 
 echo "$python"

@@ -7,7 +7,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from . import Row, device, geometry, language, many_filters
+from . import Row, device, event_log, geometry, language, many_filters
 
 
 def main() -> int:
@@ -18,6 +18,7 @@ def main() -> int:
         ("one event", language),
         ("geometry", geometry),
         ("on a device", device),
+        ("event log", event_log),
         ("Index", many_filters),
     ):
         with console.status(f"measuring: {title}"):
