@@ -4,7 +4,7 @@
     deliveries   handed = delivered + waiting + stored + dropped(reason)
 
 A delivery is one event for one client; `handed` is what the engine gave out. `storing` and `waiting` are under way: in
-front of the disk, and in front of a client.
+front of the disk or of a busy engine, and in front of a client.
 """
 
 from collections import Counter

@@ -52,6 +52,8 @@ class Link(asyncio.BufferedProtocol):
         """deliveries that have left this process"""
         self.bytes_in = 0
         self.bytes_out = 0
+        self.paused = False
+        """nothing is read: what came before is still being dealt with"""
         self._released = 0
         self._batches: deque[tuple[int, int]] = deque()  # bytes_out after it, deliveries in it
         self._moved = (-1, 0)  # bytes that had left, since when
@@ -155,6 +157,16 @@ class Link(asyncio.BufferedProtocol):
     def cut(self, code: int, reason: str) -> None:
         self.connection.bye(code, reason)
         self.deal()
+
+    def pause(self) -> None:
+        if not self.paused and self.transport is not None and not self.transport.is_closing():
+            self.paused = True
+            self.transport.pause_reading()
+
+    def resume(self) -> None:
+        if self.paused and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+        self.paused = False
 
     def finish(self, code: int) -> None:
         """After the last words, where the transport has some of its own."""

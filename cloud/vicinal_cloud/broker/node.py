@@ -6,13 +6,14 @@ and at its end writes once to each link that has something to say.
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from vicinal.errors import LocalProtocolError, VicinalError
 from vicinal.event import Event
-from vicinal.siena.broker import Broker
+from vicinal.siena.broker import Broker, Busy
 from vicinal.siena.connection import (
     BYE_NAMES,
     NOT_ADMITTED,
@@ -38,6 +39,13 @@ def clock() -> Callable[[], int]:
     an event the other."""
     start = int(time.time() * 1000) - int(time.monotonic() * 1000)
     return lambda: start + int(time.monotonic() * 1000)
+
+
+class _Publish(NamedTuple):
+    session: Session
+    request: int | None
+    advert: int
+    event: Event
 
 
 class Node:
@@ -67,7 +75,8 @@ class Node:
         self._flushing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due: int | None = None
-        self._publishes: list[tuple[Session, int | None, int, Event]] = []
+        self._publishes: list[_Publish] = []  # to be stored
+        self._owed: deque[_Publish] = deque()  # accepted, and too much is under way to where they go
 
     # Links
 
@@ -195,6 +204,8 @@ class Node:
                     self._deliver(action[1], action[2], action[3], action[4])
                 else:
                     self._send(action[1], action[2])
+            if self._owed:
+                self._hand_on()
         self._set_timer()
 
     def _send(self, name: str, message: tuple[Any, ...]) -> None:
@@ -241,53 +252,65 @@ class Node:
     # Publishing
 
     def publish(self, session: Session, request: int | None, advert: int, event: Event) -> None:
-        """Raises Refused."""
-        if self.storage is None:
-            self._forward(session, request, advert, event)
-            return
+        """Raises Refused. Who publishes faster than it can go on is not refused: no more is read from it."""
         self.engine.check_publish(session.name, advert, event)
+        one = _Publish(session, request, advert, event)
         self.counters.storing += 1
-        self._publishes.append((session, request, advert, event))
-
-    def _forward(self, session: Session, request: int | None, advert: int, event: Event) -> None:
-        again = (event.seq or 0) <= self.engine.last_published(session.name)
-        goals = self.engine.publish(session.name, advert, event, self.now())
-        if again:
-            self.counters.repeated += 1
+        if self.storage is not None:
+            self._publishes.append(one)
         else:
-            self.counters.accepted += 1
-        session.answer(request, True, goals)
+            self._owed.append(one)
+            self._hand_on()
 
     def _store_publishes(self) -> None:
         assert self.storage is not None
         waiting, self._publishes = self._publishes, []
         for at in range(0, len(waiting), limits.MAX_STORED_AT_ONCE):
             batch = waiting[at : at + limits.MAX_STORED_AT_ONCE]
-            done = self.storage.submit([event for _, _, _, event in batch])
+            done = self.storage.submit([one.event for one in batch])
             done.add_done_callback(partial(self._stored, batch))
         if self.storage.full:
-            for session, _, _, _ in waiting:
-                session.pause()
+            for one in waiting:
+                one.session.link.pause()
 
-    def _stored(
-        self, batch: list[tuple[Session, int | None, int, Event]], done: "asyncio.Future[list[str | None]]"
-    ) -> None:
-        assert self.storage is not None
-        error = done.exception()
-        reasons = [str(error)] * len(batch) if error is not None else done.result()
-        for (session, request, advert, event), reason in zip(batch, reasons):
-            self.counters.storing -= 1
-            try:
-                if reason is not None:
-                    raise LocalProtocolError(reason)
-                self._forward(session, request, advert, event)
-            except LocalProtocolError as refusal:
-                session.refuse(request, str(refusal))
-            self.flush_soon(session.link)
-        if not self.storage.full:
-            for other in self.sessions.values():
-                other.resume()
+    def _stored(self, batch: list[_Publish], done: "asyncio.Future[list[str | None]]") -> None:
+        for one, reason in zip(batch, done.result()):
+            if reason is None:
+                self._owed.append(one)
+            else:
+                self.counters.storing -= 1
+                one.session.refuse(one.request, reason)
+            self.flush_soon(one.session.link)
+        self._hand_on()
         self.pump()
+
+    def _hand_on(self) -> None:
+        """In the order in which they came, as far as the engine takes them now."""
+        owed = self._owed
+        while owed:
+            one = owed[0]
+            try:
+                again = (one.event.seq or 0) <= self.engine.last_published(one.session.name)
+                goals = self.engine.publish(one.session.name, one.advert, one.event, self.now())
+            except Busy:
+                for waiting in owed:
+                    waiting.session.link.pause()
+                return
+            except LocalProtocolError as refusal:  # the advertisement is gone meanwhile
+                one.session.refuse(one.request, str(refusal))
+            else:
+                if again:
+                    self.counters.repeated += 1
+                else:
+                    self.counters.accepted += 1
+                one.session.answer(one.request, True, goals)
+                self.flush_soon(one.session.link)
+            self.counters.storing -= 1
+            owed.popleft()
+        if self.storage is None or not self.storage.full:
+            for session in self.sessions.values():
+                if session.link.paused:
+                    session.link.resume()
 
     # Time
 
@@ -313,6 +336,8 @@ class Node:
             await asyncio.sleep(limits.TICK_SECONDS)
             now = self.now()
             for link in list(self.links):
+                if link.paused:
+                    continue  # we do not listen: its silence means nothing
                 due = link.connection.next_timeout()
                 if due is not None and now >= due:
                     link.connection.handle_timeout(now)

@@ -28,7 +28,6 @@ class Session:
         self.durable: dict[int, str] = {}
         self.turn = asyncio.Event()
         """set when something came from the client: perhaps credit"""
-        self._paused = False
 
     def received(self, message: tuple[Any, ...]) -> None:
         kind, request = message[0], message[1]
@@ -106,17 +105,6 @@ class Session:
         """A publish. Those who want no answer are told when they go: a flood of errors helps nobody."""
         self.node.counters.refused[_short(reason)] += 1
         self.answer(request, False, reason)
-
-    def pause(self) -> None:
-        """Read no more: the disk is behind."""
-        if not self._paused and self.link.transport is not None and not self.link.transport.is_closing():
-            self._paused = True
-            self.link.transport.pause_reading()
-
-    def resume(self) -> None:
-        if self._paused and self.link.transport is not None and not self.link.transport.is_closing():
-            self.link.transport.resume_reading()
-        self._paused = False
 
     def gone(self) -> None:
         if self.durable and self.node.storage is not None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     # broker, its incarnation, epoch of the stream to it, number in the stream, scopes wanted there
     Target: TypeAlias = "tuple[str, int, int, int, Goal]"
 
-__all__ = ["Broker", "Refused"]
+__all__ = ["Broker", "Busy", "Refused"]
 
 # A packet that has made more hops goes round in circles between brokers that do not yet agree.
 MAX_HOPS = 255
@@ -43,6 +43,10 @@ PRUNING = ("covering", "advertisements")
 
 class Refused(LocalProtocolError):
     """A client asked for what cannot be granted; the message says why."""
+
+
+class Busy(Refused):
+    """Too much is under way: the same may be accepted later."""
 
 
 class Broker:
@@ -313,7 +317,7 @@ class Broker:
         for broker, _ in goals:
             if broker in self._out and len(self._out[broker].packets) >= MAX_QUEUE:
                 if self.records.topology.towards(self.name, broker) is not None:
-                    raise Refused(f"{MAX_QUEUE} packets wait for broker {broker!r}: try again later")
+                    raise Busy(f"{MAX_QUEUE} packets wait for broker {broker!r}: try again later")
                 self._give_up(broker)
         self._last_published[client] = event.seq  # type: ignore[assignment]
         self._count("published")

@@ -1,6 +1,7 @@
 """Brokers that die, and peers that misbehave: an error or a cut, counted, and others unaffected."""
 
 import asyncio
+import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -263,6 +264,36 @@ def test_a_neighbour_that_floods(brokers: Brokers) -> None:
             assert status["connections"]["ended"] == {"too much": 1}
 
     asyncio.run(flood())
+
+
+def test_a_publisher_that_is_too_fast_is_slowed_and_not_refused(brokers: Brokers) -> None:
+    """The next broker stands still: 4,096 packets may wait for it, then no more is read from the publisher."""
+
+    async def stop() -> None:
+        b2 = brokers.start("b2", {"b1": None})
+        b1 = brokers.start("b1", {"b2": b2.address})
+        async with await connect(b1.address, "car") as car, await connect(b2.address, "office") as office:
+            fast = await office.subscribe("TRUE")
+            speeds = await car.advertise("TRUE")
+            await known(b1, 1)
+            b2.process.send_signal(signal.SIGSTOP)
+            count = 6000
+
+            async def load() -> None:
+                await asyncio.gather(*[await car.submit(speed(number), speeds) for number in range(count)])
+
+            task = asyncio.create_task(load())
+            await until(lambda: b1.status()["overlay"]["waiting"] >= 4096)
+            await until(lambda: b1.status()["publishes"]["storing"] > 0)
+            assert balanced(b1.status())
+            async with await connect(b1.address, "other") as other:  # is served all the while
+                assert await other.ping() >= 0
+            b2.process.send_signal(signal.SIGCONT)
+            assert [one.event["rate"] for one in await take(fast, count)] == list(range(count))
+            await task
+            assert b1.status()["publishes"]["refused"] == {}
+
+    asyncio.run(stop())
 
 
 def test_a_name_is_taken_over_by_the_newer(brokers: Brokers) -> None:
