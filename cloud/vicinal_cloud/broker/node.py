@@ -253,13 +253,14 @@ class Node:
 
     def publish(self, session: Session, request: int | None, advert: int, event: Event) -> None:
         """Raises Refused. Who publishes faster than it can go on is not refused: no more is read from it."""
-        self.engine.check_publish(session.name, advert, event)
         one = _Publish(session, request, advert, event)
-        self.counters.storing += 1
         if self.storage is not None:
+            self.engine.check_publish(session.name, advert, event)
             self._publishes.append(one)
         else:
             self._owed.append(one)
+        self.counters.storing += 1
+        if self.storage is None:
             self._hand_on()
 
     def _store_publishes(self) -> None:

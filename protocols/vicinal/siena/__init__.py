@@ -5,4 +5,6 @@ records    what a broker says of itself, flooded to all: neighbours, scopes, wha
 interest   which brokers care: subscriptions by origin, pruned by covering, kept where a producer may match them
 streams    packets from broker to broker, in order and once, whatever the links between them do
 broker     the state machine that puts them together
+messages   what brokers and clients say to each other, as bytes; messages_read reads it
+connection one connection: hello, heartbeats, credit
 """
