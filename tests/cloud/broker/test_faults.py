@@ -311,6 +311,28 @@ def test_a_name_is_taken_over_by_the_newer(brokers: Brokers) -> None:
     asyncio.run(twice())
 
 
+def test_two_brokers_that_dial_each_other_have_one_link(brokers: Brokers) -> None:
+    async def both() -> None:
+        places = {name: f"tcp://127.0.0.1:{free_port()}" for name in ("b1", "b2")}
+        b1 = brokers.start("b1", {"b2": places["b2"]}, listen=places["b1"])
+        b2 = brokers.start("b2", {"b1": places["b1"]}, listen=places["b2"])
+        await until(lambda: b1.status()["neighbours"][0]["up"] and b2.status()["neighbours"][0]["up"])
+        async with await connect(b1.address, "car") as car, await connect(b2.address, "office") as office:
+            fast = await office.subscribe("TRUE")
+            speeds = await car.advertise("TRUE")
+            await known(b1, 1)
+            for number in range(100):
+                await car.publish(speed(number), speeds)
+            assert [one.event["rate"] for one in await take(fast, 100)] == list(range(100))
+        for one in (b1, b2):
+            # Once settled, nobody dials any more: the links that ended are the few of the start.
+            before = await until(lambda one=one: (found := one.status())["connections"]["open"] == 1 and found)
+            await asyncio.sleep(1)
+            assert one.status()["connections"]["made"] == before["connections"]["made"] <= 5
+
+    asyncio.run(both())
+
+
 def test_drain(brokers: Brokers) -> None:
     """SIGTERM: what was accepted is handed on, all are told, and the end is in order."""
 
