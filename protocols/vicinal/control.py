@@ -13,7 +13,7 @@ event, says whether it was accepted, and if not, why.
 
 from .distlist import DistList
 from .errors import LocalProtocolError, RemoteProtocolError
-from .event import Event
+from .event import Event, check_identity
 from .filter import Filter
 
 TYPE_CHECKING = False
@@ -41,6 +41,8 @@ class Message:
 
     def __init__(self, to: "DistList | str", source: str) -> None:
         self.to = to if isinstance(to, DistList) else DistList(to)
+        if type(source) is not str:
+            raise LocalProtocolError(f"source is {source!r}, want the name of an event service")
         self.source = source
 
     def to_event(self) -> Event:
@@ -108,6 +110,7 @@ class Answer(Message):
 
     def __init__(self, to: "DistList | str", source: str, request: "tuple[str, int]", reason: str = "") -> None:
         super().__init__(to, source)
+        check_identity(request[0], request[1])
         self.request = request
         self.reason = reason
 

@@ -20,7 +20,7 @@ class DistList:
             raise LimitError("characters of a distribution list", len(text), limits.MAX_DISTLIST_CHARS)
         self.text = text
         self._tests = []
-        names = [name.strip() for name in text.split(",")]
+        names = [name.strip(" \t\r\n") for name in text.split(",")]
         if names == [""]:
             return
         for name in names:

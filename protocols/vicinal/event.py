@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Event"]
 
-# Names found good before: a fleet sends the same few. A device has no room to remember, and a stranger's names may not
-# fill it.
-_MAX_NAMES = 4096
+# Names found good before: a fleet sends the same few, a device fewer still. A stranger's names may not fill it.
+_MAX_NAMES = 32 if MICROPYTHON else 4096
 _names: "set[str]" = set()
 
 
@@ -54,12 +53,10 @@ class Event:
         self.params = self._items("parameter", params, limits.MAX_PARAMS)
         self.attrs = self._items("attribute", attrs, limits.MAX_ATTRS)
         if self.attrs:
-            from . import attributes
-
-            attributes.check(self.attrs)
+            attributes_module().check(self.attrs)
         if self._nesting > limits.MAX_NESTING:
             raise LimitError(f"nesting of event {subject!r}", self._nesting, limits.MAX_NESTING)
-        _check_identity(producer, seq)
+        check_identity(producer, seq)
         self.producer = producer
         self.seq = seq
 
@@ -68,7 +65,7 @@ class Event:
         for name, value in pairs(items):
             if type(name) is not str or name not in _names:
                 _check_name(what, name, limits.MAX_NAME_BYTES)
-                if not MICROPYTHON and len(_names) < _MAX_NAMES:
+                if len(_names) < _MAX_NAMES:
                     _names.add(name)
             if name in found:
                 raise LocalProtocolError(f"{what} {name!r} is given twice")
@@ -151,6 +148,19 @@ class Event:
         return text + ")"
 
 
+_attributes: "Any" = None
+
+
+def attributes_module() -> "Any":
+    """vicinal.attributes, loaded with the first event that has some, and found without a search after that."""
+    global _attributes
+    if _attributes is None:
+        from . import attributes
+
+        _attributes = attributes
+    return _attributes
+
+
 def _same(a: "Any", b: "Any") -> bool:
     if type(a) is float and type(b) is float:
         return str(a) == str(b) if a == 0 == b else a == b or (a != a and b != b)
@@ -167,7 +177,7 @@ def _check_name(what: str, name: object, most: int) -> None:
         raise LimitError(f"length of {what} name {name[:20]!r}...", size, f"{most} bytes")
 
 
-def _check_identity(producer: object, seq: object) -> None:
+def check_identity(producer: object, seq: object) -> None:
     if producer is None and seq is None:
         return
     if producer is None or seq is None:

@@ -36,7 +36,7 @@ def loads(text: "str | bytes") -> Event:
         else:
             found = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
     except (ValueError, RuntimeError) as error:  # RuntimeError: nested too deep
-        raise LocalProtocolError(f"not JSON: {error}")
+        raise LocalProtocolError(f"not JSON: {_reason(error)}")
     return from_json(found)
 
 
@@ -90,14 +90,17 @@ def _values(values: "dict[str, Any]") -> "dict[str, Any]":
 def _value(name: str, value: "Any") -> "Any":
     if not isinstance(value, dict):
         if value is None or isinstance(value, list):
-            raise LocalProtocolError(f"{name!r} is {_shown(value)}, which no event holds")
+            raise LocalProtocolError(f"{name!r} is {'null' if value is None else 'an array'}, which no event holds")
         if isinstance(value, float) and value - value != 0:
             raise LocalProtocolError(f'{name!r} is past the largest float; for infinity write {{"$float": "inf"}}')
         return value
     if len(value) == 1:
         key, inner = list(value.items())[0]
         if key == "$event":
-            return from_json(inner)
+            try:
+                return from_json(inner)
+            except LocalProtocolError as error:
+                raise LocalProtocolError(f"in {name!r}: {error}")
         if key == "$float" and inner in _FLOATS:
             return float(inner)
         if key == "$bytes" and isinstance(inner, str):
@@ -114,6 +117,15 @@ def _base64(text: str) -> "bytes | None":
     except ValueError:
         return None
     return data if binascii.b2a_base64(data).decode().strip() == text else None
+
+
+def _reason(error: "Any") -> str:
+    """In the words of the JSON reader, with the column only: a line's number is known better by who has the file."""
+    if not hasattr(error, "msg"):
+        return str(error)
+    if "BOM" in error.msg:
+        return "it starts with a byte order mark; save it as UTF-8 without one"
+    return f"{error.msg} (column {error.colno})"
 
 
 def _shown(value: "Any") -> str:

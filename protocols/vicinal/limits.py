@@ -35,8 +35,8 @@ MAX_FILTER_NODES = const(256)
 MAX_DNF_TERMS = const(64)
 # States of the product automaton that decides covering of string constraints; beyond it "not proven".
 MAX_STRING_STATES = const(4096)
-# And steps of its parts: patterns of many different characters have as many steps from each state.
-MAX_STRING_STEPS = const(50000)
+# And steps of its parts, for all that one call of covers, overlaps or simplify asks.
+MAX_STRING_STEPS = const(300000)
 
 MAX_DISTLIST_CHARS = const(4096)
 # 1e-7 degrees; radius and sides in metres: half the Earth's circumference.

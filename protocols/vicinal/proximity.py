@@ -173,7 +173,8 @@ class Proximity:
 
 
 def distance(lat1: int, lon1: int, lat2: int, lon2: int) -> float:
-    """Metres between two positions in 1e-7 degrees: within 0.5 m to 100 km, within 1 % to 10,000 km."""
+    """Metres between two positions in 1e-7 degrees: within 0.5 m to 100 km, within 1 % to 10,000 km, within
+    4 % anywhere."""
     east, north = _offset(lat1, lon1, lat2, lon2)
     half = math.sqrt(east * east + north * north) / (2 * _MEAN_RADIUS)
     # The arc over the chord. The series is exact to float precision below 1,000 km and keeps 32-bit floats good.
@@ -252,6 +253,6 @@ def _degrees(value: int) -> str:
 
 def _whole_metres(field: str, text: str) -> int:
     whole, _, fraction = field.partition(".")
-    if not _digits(whole) or fraction.strip("0"):
+    if not _digits(whole) or len(whole) > 8 or fraction.strip("0"):
         raise LocalProtocolError(f"proximity {text!r}: size {field!r} is not in whole metres")
     return int(whole)

@@ -39,7 +39,8 @@ class FrameReader:
             self._buffer = self._buffer[self._start :]
             self._offset += self._start
             self._start = 0
-        self._buffer.extend(data)
+        if self._error is None:  # else nobody will ask for it
+            self._buffer.extend(data)
 
     def next_frame(self) -> "bytes | None":
         """The next frame's content, or None until more data has come."""

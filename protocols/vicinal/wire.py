@@ -16,7 +16,7 @@ from . import limits
 from ._cbor import too_many
 from ._compat import MICROPYTHON
 from .errors import LimitError, LocalProtocolError, RemoteProtocolError, VicinalError
-from .event import Event
+from .event import Event, attributes_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ def encode(event: Event) -> bytes:
         # An item has at least a byte: only large events need to be counted.
         if len(data) > limits.MAX_ITEMS and too_many(item):
             raise LimitError(f"items of event {event.subject!r}", "more", limits.MAX_ITEMS)
-        if not MICROPYTHON:  # a device has no memory to keep what it may never send again
-            event._wire = data
     return data
 
 
@@ -59,7 +57,7 @@ def decode(data: bytes) -> Event:
             raise RemoteProtocolError(str(error))
         raise
     if not MICROPYTHON:
-        event._wire = bytes(data)
+        event._wire = bytes(data)  # passed on as it came; a device has no memory for it
     return event
 
 
@@ -71,9 +69,9 @@ def _to_item(event: Event) -> "list[Any]":
         params.append(_to_item(value) if type(value) is Event else value)
     attrs: list[Any] = []
     if event.attrs:
-        from . import attributes
-
-        for name in sorted(event.attrs, key=attributes.sort_key):
+        attributes = attributes_module()
+        names = list(event.attrs)
+        for name in names if len(names) == 1 else sorted(names, key=attributes.sort_key):
             value = event.attrs[name]
             if name == "Proximity":
                 value = list(value.fields())
@@ -108,8 +106,7 @@ def _named(flat: "list[Any]", are_attributes: bool = False) -> "list[tuple[str, 
 
 def _name_attributes(flat: "list[Any]") -> None:
     """Puts names for keys, in place. Their order is checked, so that no event has two encodings."""
-    from . import attributes
-
+    attributes = attributes_module()
     last = (0, 0, "")
     for i in range(0, len(flat), 2):
         name = flat[i]

@@ -105,12 +105,16 @@ def test_a_key_is_held_once_and_an_unknown_one_is_refused():
 
 def test_an_index_emptied_again_holds_nothing():
     index = Index()
-    for i in range(50):
-        index.add(i, Filter(f"subject = 'S{i}' AND rate > {i}"))
-    for i in range(50):
-        index.remove(i)
-    assert index._by == ({}, {}, {"subject": {}})
-    assert index.match(Event("S1", [("rate", 100)])) == []
+    for i in range(20):
+        index.add(("stays", i), Filter(f"x > {i}"))
+    for i in range(200):
+        for text in (f"subject = 'S{i}' AND rate > {i}", f"n{i} = 1", f"zone LIKE '{'z' * i}a%'", f"m{i} > {i}"):
+            index.add((i, text), Filter(text))
+        for held in [held for held in index._terms if held[0] == i]:
+            index.remove(held)
+    assert index._by == ({}, {}, {})
+    assert list(index._rest._places[0]) == ["x"]
+    assert index.match(Event("S1", [("rate", 100), ("x", 5)])) == [("stays", i) for i in range(5)]
 
 
 def test_more_alternatives_than_a_normal_form_may_have_still_match_exactly():

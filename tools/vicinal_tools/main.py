@@ -75,6 +75,11 @@ def _invoke() -> int:
     except VicinalError as error:
         click.echo(f"Error: {error}", err=True)
         return 2
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("vicinal"):
+            raise
+        click.echo(f"Error: this needs {error.name}, which is not installed; `vicinal doctor` says how.", err=True)
+        return 2
 
 
 def _prepare_streams() -> None:

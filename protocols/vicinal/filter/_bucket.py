@@ -101,7 +101,10 @@ class Bucket:
             if number in self._always:
                 del self._always[number]
             for place, op, value in self._constraints[number]:
-                self._places[place[0]][place[1]].remove(op, value, number)
+                places = self._places[place[0]]
+                places[place[1]].remove(op, value, number)
+                if places[place[1]].empty():
+                    del places[place[1]]
             self._needs.set(number, 0)
         self._special.discard(number)
         self._terms[number] = self._keys[number] = None
@@ -219,6 +222,16 @@ class Place:
             return
         for numbers in self._lists(op, value):
             numbers.remove(number)
+        # What is empty goes: the cost follows the filters stored, not all that ever were.
+        if op == "prefix":
+            _drop_empty(self._prefixes[len(value)])
+            _drop_empty(self._prefixes)
+        elif op != "exists":
+            _drop_empty(self._equal)
+
+    def empty(self) -> bool:
+        ordered = any([any([keys for keys, _ in ops.values()]) for ops in self._orders.values()])
+        return not (self._equal or self._prefixes or self._intervals or ordered or len(self._exists))
 
     def collect(self, value: "Any", hits: "list[Any]") -> None:
         """Appends the numbers of the satisfied constraints, in slices."""
@@ -242,6 +255,11 @@ class Place:
                 numbers = texts.get(value[:size])
                 if numbers is not None:
                     hits.append(numbers.slice(0, len(numbers)))
+
+
+def _drop_empty(table: "dict[Any, Any]") -> None:
+    for key in [key for key, numbers in table.items() if not len(numbers)]:
+        del table[key]
 
 
 def value_key(value: "Any") -> "Any":

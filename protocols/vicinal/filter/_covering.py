@@ -8,6 +8,7 @@ are conjunctions of constraints on one name each. What relates two names (x < y)
 The tables of SIENA's own code have one wrong line (<= over prefix); here there is no table to be wrong.
 """
 
+from .. import limits
 from ._ast import PARAM, And, Compare, Constant, In, Name, Node, Not, Or, Within
 from ._normal import dnf, nnf
 from ._values import Values
@@ -28,8 +29,9 @@ _LAT, _LON = Name(PARAM, "lat"), Name(PARAM, "lon")
 class Term:
     """A conjunction of literals, sorted by name."""
 
-    def __init__(self, literals: "list[Node]") -> None:
+    def __init__(self, literals: "list[Node]", budget: "list[int] | None" = None) -> None:
         self.literals = literals
+        self.budget = new_budget() if budget is None else budget
         self.values: dict[Name, Values] = {}
         self.relations: list[Any] = []
         for literal in literals:
@@ -41,7 +43,7 @@ class Term:
 
     def of(self, name: Name) -> Values:
         if name not in self.values:
-            self.values[name] = Values(name)
+            self.values[name] = Values(name, self.budget)
         return self.values[name]
 
     def _note(self, literal: "Any") -> None:
@@ -69,7 +71,7 @@ class Term:
             if values.empty():
                 return True
         circles = [literal for literal in self.relations if type(literal) is Within]
-        return any([_apart(a, b) for i, a in enumerate(circles) for b in circles[:i]])
+        return any(_apart(a, b) for i, a in enumerate(circles) for b in circles[:i])
 
     def implies(self, node: "Any") -> bool:
         """True only if it is certain that a node in normal form is true wherever the term is."""
@@ -77,41 +79,46 @@ class Term:
         if kind is Constant:
             return node.value is True
         if kind is And:
-            return all([self.implies(part) for part in node.terms])
+            return all(self.implies(part) for part in node.terms)
         if kind is Or:
-            return any([self.implies(part) for part in node.terms])
+            return any(self.implies(part) for part in node.terms)
         if node in self.literals:
             return True
         if relates(node):
-            return any([_relation_implies(mine, node) for mine in self.relations])
+            return any(_relation_implies(mine, node) for mine in self.relations)
         name = literal_name(node)
-        return (self.values[name] if name in self.values else Values(name)).implies(node)
+        return (self.values[name] if name in self.values else Values(name, self.budget)).implies(node)
 
 
-def covers(a: Node, b: Node) -> bool:
+def new_budget() -> "list[int]":
+    return [limits.MAX_STRING_STEPS]
+
+
+def covers(a: Node, b: Node, budget: "list[int] | None" = None) -> bool:
+    left = new_budget() if budget is None else budget
     wanted = nnf(a)
     terms, _ = dnf(b)
-    return all([_covered(literals, wanted, [_MAX_SPLITS]) for literals in terms])
+    return all(_covered(literals, wanted, [_MAX_SPLITS], left) for literals in terms)
 
 
-def _covered(literals: "list[Any]", wanted: Node, splits: "list[int]") -> bool:
-    term = Term(literals)
-    if term.empty() or term.implies(wanted):
+def _covered(literals: "list[Any]", wanted: Node, splits: "list[int]", budget: "list[int]") -> bool:
+    term = Term(literals, budget)
+    if term.implies(wanted) or term.empty():
         return True
     for i, literal in enumerate(literals):
         if type(literal) is In and len(literal.values) <= splits[0]:
             splits[0] -= len(literal.values)
             rest = literals[:i] + literals[i + 1 :]
-            return all(
-                [_covered([Compare("=", literal.name, value)] + rest, wanted, splits) for value in literal.values]
-            )
+            equals = [Compare("=", literal.name, value) for value in literal.values]
+            return all(_covered([equal] + rest, wanted, splits, budget) for equal in equals)
     return False
 
 
 def overlaps(a: Node, b: Node) -> bool:
+    budget = new_budget()
     mine, _ = dnf(a)
     theirs, _ = dnf(b)
-    return any([not Term(left + right).empty() for left in mine for right in theirs])
+    return any(not Term(left + right, budget).empty() for left in mine for right in theirs)
 
 
 def relates(literal: "Any") -> bool:

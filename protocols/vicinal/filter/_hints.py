@@ -15,4 +15,15 @@ def hint(pair: str) -> str:
     for start, advice in _HINTS:
         if pair.startswith(start):
             return f"{start} is not used here: {advice}"
+    if pair[0] > "\x7f":
+        return f"unexpected character {pair[0]!r}: a name with other than English letters stands in backticks"
     return f"unexpected character {pair[0]!r}"
+
+
+def after(value: object) -> str:
+    """What was wanted where a condition could have ended."""
+    if value in ("+", "-"):
+        return "the end of the condition (there is no arithmetic in filters)"
+    if value == "(":
+        return "the end of the condition (the only function is within)"
+    return "the end of the condition"

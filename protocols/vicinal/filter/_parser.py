@@ -8,7 +8,7 @@ operand    = name / "$"name / literal
 """
 
 from .. import limits
-from ..errors import FilterSyntaxError
+from ..errors import FilterSyntaxError, LocalProtocolError
 from ._ast import ATTRIBUTE, PARAM, SUBJECT, And, Compare, Constant, In, IsNull, Like, Name, Node, Not, Or
 from ._lexer import tokens
 from ._like import well_escaped
@@ -22,10 +22,16 @@ _FLIP = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def parse(text: str) -> Node:
+    if type(text) is not str:
+        raise LocalProtocolError(f"a filter is a str, got {text!r}")
     parser = Parser(text)
+    if parser.kind == "end":
+        parser.error("the filter is empty; TRUE matches everything")
     node = parser.chain(Or, "OR", 0)
     if parser.kind != "end":
-        parser.fail("the end of the condition")
+        from ._hints import after
+
+        parser.fail(after(parser.value))
     return node
 
 
@@ -172,6 +178,8 @@ class Parser:
         """A number as it is written, with its sign."""
         sign = self.next() if self.kind == "op" and self.value in ("-", "+") else ""
         if self.kind != "num":
+            if self.value == "NULL" and self.kind == "word":
+                wanted = "IS NULL or IS NOT NULL, as nothing equals NULL"
             self.fail(wanted)
         return ("-" if sign == "-" else "") + self.next()  # type: ignore[no-any-return]
 

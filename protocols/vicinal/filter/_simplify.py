@@ -6,7 +6,7 @@ the distributed form of (a OR b) AND (c OR d) is no simplification.
 """
 
 from ._ast import And, Compare, In, Name, Node, Or
-from ._covering import Term, covers
+from ._covering import Term, covers, new_budget
 from ._normal import dnf, join, nnf
 
 TYPE_CHECKING = False
@@ -19,23 +19,24 @@ def simplify(node: Node) -> Node:
     terms, exact = dnf(node)
     if not exact:
         return folded
-    kept = [_needed(literals) for literals in terms if not Term(literals).empty()]
+    budget = new_budget()
+    kept = [_needed(literals, budget) for literals in terms if not Term(literals, budget).empty()]
     nodes = _merge_equalities([join(And, literals) for literals in kept])
     parts = list(nodes)
     # Longest first, so that of two equal terms the later stays.
     for order in sorted([(-size(part), i) for i, part in enumerate(nodes)]):
         part = parts[order[1]]
         others = [other for other in nodes if other is not part]
-        if any([covers(other, part) for other in others]):
+        if any(covers(other, part, budget) for other in others):
             nodes = others
     result = join(Or, nodes)
     return result if size(result) <= size(folded) else folded
 
 
-def _needed(literals: "list[Node]") -> "list[Node]":
+def _needed(literals: "list[Node]", budget: "list[int]") -> "list[Node]":
     for literal in list(reversed(literals)):
         rest = [other for other in literals if other is not literal]
-        if Term(rest).implies(literal):
+        if Term(rest, budget).implies(literal):
             literals = rest
     return literals
 

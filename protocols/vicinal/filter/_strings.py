@@ -4,7 +4,8 @@ Every constraint on a string is a small deterministic automaton: a comparison co
 constant, a LIKE keeps the set of places of its pattern as bits. Their product is searched breadth first from
 the empty string; only characters that the constants name, and one for each gap between them, need be tried.
 The first state in which all accept spells the shortest witness. Where patterns with many _ blow the product up
-past MAX_STRING_STATES the search gives up, and the caller takes the safe side.
+past MAX_STRING_STATES, or many questions use up MAX_STRING_STEPS, the search gives up, and the caller takes the safe
+side.
 """
 
 from .. import limits
@@ -78,22 +79,22 @@ class _Pattern:
         return bool(state & self.end & self.loops)
 
 
-def find_string(literals: "list[Any]") -> "tuple[bool, str | None]":
-    """(True, a string that satisfies all), (True, None) if perhaps there is one, (False, None) if there is none."""
+def find_string(literals: "list[Any]", budget: "list[int]") -> "tuple[bool, str | None]":
+    """(True, a string that satisfies all), (True, None) if perhaps there is one, (False, None) if there is none.
+    `budget` is what is left of MAX_STRING_STEPS; what is spent is taken off."""
     machines, letters = _machines(literals)
     start = tuple([machine.start for machine in machines])
     seen = {start}
     front = [(start, "")]
-    steps = 0
     while front:
         following = []
         for states, text in front:
             if all([machine.accepts(state) for machine, state in zip(machines, states)]):
                 return True, text
             for char in letters:
-                steps += len(machines)
+                budget[0] -= len(machines)
                 after = tuple([machine.step(state, char) for machine, state in zip(machines, states)])
-                if steps > limits.MAX_STRING_STEPS:
+                if budget[0] < 0:
                     return True, None
                 if after in seen or any([machine.hopeless(state) for machine, state in zip(machines, after)]):
                     continue

@@ -27,8 +27,10 @@ NULL = None
 
 
 class Values:
-    def __init__(self, name: Name) -> None:
+    def __init__(self, name: Name, budget: "list[int]") -> None:
+        """`budget` is what strings may still cost, shared by all that one question leads to."""
         self.name = name
+        self.budget = budget
         self.kinds: tuple[str, ...] = KINDS
         self.literals: list[Node] = []
         if name.kind == SUBJECT:
@@ -46,7 +48,7 @@ class Values:
 
     def empty(self) -> bool:
         """True only if it is certain."""
-        return not any([exists(kind, self.literals)[0] for kind in self.kinds])
+        return not any([exists(kind, self.literals, self.budget)[0] for kind in self.kinds])
 
     def implies(self, literal: Node) -> bool:
         """True only if it is certain that the literal is true of every value."""
@@ -55,9 +57,9 @@ class Values:
         opposite = [] if _about_presence(literal) else [negated(literal)]
         for kind in self.kinds:
             if kind not in kinds:
-                if exists(kind, self.literals)[0]:
+                if exists(kind, self.literals, self.budget)[0]:
                     return False
-            elif opposite and exists(kind, self.literals + opposite)[0]:
+            elif opposite and exists(kind, self.literals + opposite, self.budget)[0]:
                 return False
         return True
 
@@ -65,13 +67,13 @@ class Values:
         """Values of the set: one of each kind, and where they exist such that fail one of the given literals."""
         found: list[Any] = []
         for kind in self.kinds:
-            if kind == "null":
-                found.append(NULL)
+            if kind in ("null", "other"):
+                found.append(NULL if kind == "null" else float("nan"))
                 continue
             inside = [literal for literal in against if kind in kinds_of(literal) and not _about_presence(literal)]
             extras: list[list[Node]] = [[]]
             for extra in extras + [[negated(literal)] for literal in inside]:
-                value = exists(kind, self.literals + extra)[1]
+                value = exists(kind, self.literals + extra, self.budget)[1]
                 if value is not None and value not in found:
                     found.append(value)
         return found
@@ -103,7 +105,7 @@ def kinds_of(literal: "Any") -> "tuple[str, ...]":
     return (name,)  # type: ignore[return-value]
 
 
-def exists(kind: str, literals: "list[Any]") -> "tuple[bool, Any]":
+def exists(kind: str, literals: "list[Any]", budget: "list[int]") -> "tuple[bool, Any]":
     """Whether a value of the kind satisfies all literals, and one; (True, None) if perhaps."""
     if kind in ("null", "other"):
         return True, None
@@ -117,7 +119,7 @@ def exists(kind: str, literals: "list[Any]") -> "tuple[bool, Any]":
     if kind == "n":
         return _find_number(literals)
     if kind == "s":
-        return find_string(literals)
+        return find_string(literals, budget)
     # Bytes, and only finitely many excluded.
     excluded = [literal.value for literal in literals]
     return True, [bytes(size) for size in range(len(excluded) + 1) if bytes(size) not in excluded][0]

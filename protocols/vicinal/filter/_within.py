@@ -20,12 +20,12 @@ def within(parser: "Parser") -> Node:
     parser.next()
     parser.next()
     column = parser.column
-    lat = parser.digits()
-    parser.want(",")
-    lon = parser.digits()
-    parser.want(",")
-    metres = parser.digits()
-    parser.want(")")
+    numbers = []
+    for mark in (",", ",", ")"):
+        numbers.append(parser.digits())
+        if not parser.take(mark):
+            parser.fail("within(lat, lon, metres)")
+    lat, lon, metres = numbers
     degrees = "." in lat or "." in lon
     try:
         if degrees:
@@ -37,7 +37,7 @@ def within(parser: "Parser") -> Node:
         parser.error(f"{lat}, {lon}, {metres} are not a position and whole metres", column)
     except LimitError as error:
         parser.error(str(error), column)
-    if not degrees and place != (0, 0) and abs(place[0]) <= 90 and abs(place[1]) <= 180:
+    if not degrees and place != (0, 0) and abs(place[0]) <= 180 and abs(place[1]) <= 180:
         parser.error(f"positions are whole 1e-7 degrees; for degrees write {lat}.0, {lon}.0", column)
     return Within(area.lat, area.lon, area.dimx)
 

@@ -71,7 +71,7 @@ def _choices(name: Name, term: Term, against: "list[Node]") -> "list[Any]":
 
 
 def _samples(name: Name, term: Term, against: "list[Node]") -> "list[Any]":
-    values = term.values[name] if name in term.values else Values(name)
+    values = term.values[name] if name in term.values else Values(name, term.budget)
     return values.samples([literal for literal in against if not relates(literal) and literal_name(literal) == name])
 
 

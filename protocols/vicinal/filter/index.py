@@ -72,7 +72,10 @@ class Index:
             for bucket, number, place, value in term.filed:
                 bucket.remove(number)
                 if place is not None and not len(bucket):
-                    del self._by[place[0]][place[1]][value]
+                    buckets = self._by[place[0]][place[1]]
+                    del buckets[value]
+                    if not buckets:
+                        del self._by[place[0]][place[1]]
 
     def match(self, event: "Event") -> "list[Any]":
         """The keys of the filters that match, each once, in no particular order."""
@@ -80,7 +83,7 @@ class Index:
         shared: dict[Any, None] = {}
         self._rest.match(event, found, shared)
         params, attrs, subjects = self._by
-        if subjects:
+        if subjects:  # the one place of its kind
             bucket = subjects["subject"].get(event.subject)
             if bucket is not None:
                 bucket.match(event, found, shared)

@@ -16,7 +16,7 @@ from ..filter.index import Index
 from ..scope.visibility import visible, visible_in
 from .interest import Interest, Subscriptions
 from .records import Record, Records
-from .streams import MAX_QUEUE, Incoming, Outgoing
+from .streams import MAX_QUEUE, PATIENCE, Incoming, Outgoing
 from .topology import blocked_for, first_state, goal_of
 
 TYPE_CHECKING = False
@@ -432,7 +432,10 @@ class Broker:
             topology = self.records.topology
             there_is_a_way = topology.towards(self.name, broker) is not None
             if there_is_a_way and topology.step(self.name, state, broker, wanted, self._blocked(packet[1])) is None:
-                # But none within its scopes: it is not to be seen there any more.
+                # But none within its scopes: if that does not change, it is not to be seen there any more.
+                if now - stream.stuck.setdefault(number, now) < PATIENCE:
+                    return
+                del stream.stuck[number]
                 self._count("dropped: no way within its scopes")
                 self._forget(broker, number)
                 packet, state, wanted = ("void",), (), ()

@@ -18,6 +18,8 @@ __all__ = ["Incoming", "Outgoing"]
 FIRST_RETRY = 2000
 LAST_RETRY = 30000
 ACKNOWLEDGE_AFTER = 50
+# So long a packet without a way within its scopes waits for one: a broker of them may only be restarting.
+PATIENCE = 60000
 # Packets: sent and not acknowledged; held back because an earlier one is missing; waiting to be sent.
 WINDOW = 256
 MAX_HELD = 512
@@ -35,6 +37,7 @@ class Outgoing:
         self.sent = 0  # the highest number that was sent
         self.retry = FIRST_RETRY
         self.due: int | None = None
+        self.stuck: dict[int, int] = {}  # packets that have no way, and since when
 
     def put(self, packet: "Any") -> None:
         self.packets.append((self.next, packet))
@@ -65,6 +68,8 @@ class Outgoing:
 
     def acknowledged(self, number: int, now: int) -> None:
         """Up to a number all have arrived."""
+        if self.stuck:
+            self.stuck = {stuck: since for stuck, since in self.stuck.items() if stuck > number}
         if self.packets and number >= self.packets[0][0]:
             self.packets = self.packets[number + 1 - self.packets[0][0] :]
             self.retry = FIRST_RETRY

@@ -19,7 +19,7 @@ def test_distlist_of_the_dissertation() -> None:
     assert DistList("ES?").select(services) == services[:9]
     assert DistList("*").select(services) == services
     assert DistList("").select(services) == DistList("  ").select(services) == []
-    assert DistList(" ES1 ,\u2003ES2\t").select(services) == services[:2]
+    assert DistList(" ES1 ,\r\nES2\t,\u2003ES3").select(services) == services[:2]
     assert "es1" not in DistList("ES1")
 
 

@@ -51,7 +51,7 @@ def rows() -> Iterator[Row]:
 
 
 def hostile() -> dict[str, bytes]:
-    """facts/reliability.md, 4: what takes other decoders seconds, or all memory."""
+    """What takes other decoders seconds, or all memory."""
     bignum = b"\xc2\x49" + ((1 << 61) - 1).to_bytes(9, "big")
     keys = [b"\xc2\x4a" + (i * ((1 << 61) - 1)).to_bytes(10, "big") + b"\x00" for i in range(1, 5001)]
     tuples = [b"\x82\x1b" + (i << 40).to_bytes(8, "big") + b"\x00\x00" for i in range(1, 5001)]

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -21,7 +22,8 @@ _MAX_CAN_ID = (1 << 29) - 1
 def command() -> None:
     """Ask what a filter means.
 
-    A filter is an SQL-92 condition: subject = 'Speed' AND rate > 30
+    A filter is an SQL-92 condition: subject = 'Speed' AND rate > 30. It has = <> < <= > >=, BETWEEN, IN, LIKE, IS NULL,
+    AND, OR, NOT, $Attribute and within(lat, lon, metres). The whole language: protocols/spec/filter.md
     """
 
 
@@ -46,16 +48,29 @@ def explain(expr: str, can: tuple[str, ...], as_json: bool) -> None:
 def match(expr: str, file: str | None) -> None:
     """Write those lines of FILE (or stdin) whose event the filter matches.
 
-    Each line is an event as JSON; it is written as it came. A line that is no event ends the run with exit code 2.
+    Each line is an event as JSON; it is written as it came. A line that is no event ends the run with exit code 2; that
+    none matched is no failure.
     """
+    if file is None and len(expr) < 256 and Path(expr).is_file():
+        raise BadInput(f"{expr!r} is a file; the filter comes before it: vicinal filter match EXPR {expr}")
     matches = parse_filter(expr).matches
+    asks_for_places = "within" in expr.lower()
+    decimals = 0
     # Bytes, past the text layer: a line's end and its encoding are its own.
     out = sys.stdout.buffer
     for line in read_lines(file):
-        if matches(line.read(json_form.loads)):
+        event = line.read(json_form.loads)
+        decimals += asks_for_places and float in (type(event.get("lat")), type(event.get("lon")))
+        if matches(event):
             out.write(line.raw)
             # What a live source said must not wait here for more.
             out.flush()
+    if decimals:
+        click.echo(
+            f"Note: {decimals} events have lat or lon with a decimal point; an event's place is in whole 1e-7 degrees, "
+            "so within did not see them.",
+            err=True,
+        )
 
 
 @command.command()

@@ -43,19 +43,23 @@ def overlay(variants: tuple[str, ...], as_json: bool, **options: int) -> None:
         rows = {name: {**row._asdict(), "cpu_seconds": round(spent, 2)} for name, (row, spent) in found.items()}
         click.echo(json.dumps({"workload": work._asdict(), "variants": rows}))
         return
-    Console().print(_table(work, found))
+    console = Console()
+    console.print(_table(work, found), crop=False, soft_wrap=not console.is_terminal)
 
 
 def _table(work: Workload, found: dict[str, tuple[Measured, float]]) -> Table:
     title = f"{work.brokers} brokers, {work.topology}, {work.dimensions} dimension(s) of scopes, seed {work.seed}"
     table = Table(title=title, title_justify="left")
-    for name in ("switched on", "messages a subscription", "a notification", "acks", "deliveries", "brokers reached"):
-        table.add_column(name, justify="left" if name == "switched on" else "right")
-    table.add_column("table mean / max", justify="right")
-    table.add_column("CPU s", justify="right")
+    for name in ("with", "to install", "to notify", "acks", "heard by", "held by", "table", "CPU s"):
+        table.add_column(name, justify="left" if name == "with" else "right", no_wrap=True)
     for name, (row, spent) in found.items():
         figures = [f"{value:.1f}" for value in row[:5]]
-        table.add_row(name, *figures, f"{row.table_mean:.1f} / {row.table_max}", f"{spent:.1f}")
+        table.add_row(name, *figures, f"{row.table_mean:.1f}, {row.table_max}", f"{spent:.1f}")
+    table.caption = (
+        "messages between brokers to install a subscription, and to notify; clients that heard a notification, brokers "
+        "that held it;\nsubscriptions a broker knows, mean and most. Without scopes everybody hears: more is delivered."
+    )
+    table.caption_justify = "left"
     return table
 
 

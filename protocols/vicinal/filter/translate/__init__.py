@@ -7,9 +7,7 @@ events and NaN have no equal in most of them.
 Each target is a module; a device loads none of them.
 """
 
-__all__ = ["TARGETS", "Translation"]
-
-TARGETS = ("jms", "etcl", "siena", "spark", "mqtt", "can")
+__all__ = ["Translation"]
 
 
 class Translation:

@@ -1,8 +1,9 @@
 """CAN acceptance filters: an identifier and a mask.
 
 A frame passes when its identifier agrees with the filter's where the mask is 1. A mapping says under which identifiers
-each subject is sent: {"Speed": [12345]}; identifiers past 0x7FF are extended. Frames are chosen by subject only. Where
-a controller has fewer filters than there are identifiers (`most`), those that differ least are joined, which widens.
+each subject is sent: {"Speed": [12345]}; identifiers past 0x7FF are extended, and so are those with bit 31 set, as in
+SocketCAN. Frames are chosen by subject only. Where a controller has fewer filters than there are identifiers (`most`),
+those that differ least are joined, which widens.
 
 The text is in the form of candump, `00003039:1FFFFFFF`; `masks` are python-can's.
 """
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     Mask: TypeAlias = "tuple[int, int, bool]"
 
 STANDARD, EXTENDED = 0x7FF, 0x1FFFFFFF
+_EXTENDED_FLAG = 1 << 31
 
 
 class CanTranslation(Translation):
@@ -31,28 +33,27 @@ def to_can(node: Node, mapping: "Mapping[str, Iterable[int]]", most: int = 0) ->
     """`most` is the number of filters the controller has, 0 for any."""
     terms, exact = satisfiable_terms(node)
     reasons = [] if exact else ["the filter has more than 64 alternatives"]
-    for subject in mapping:
-        for number in mapping[subject]:
-            if not 0 <= number <= EXTENDED:
-                raise LimitError(f"CAN identifier of {subject!r}", number, "0 .. 0x1FFFFFFF")
+    sent = {subject: [_mask(subject, number) for number in numbers] for subject, numbers in mapping.items()}
     wanted: list[Mask] = []
     subjects: set[str] = set()
+    by_subject = True
     for literals in terms:
         about = about_subject(literals)
-        if len(about) < len(literals):
-            reasons = ["an acceptance filter sees the identifier only"]
-        for subject in mapping:
+        by_subject = by_subject and len(about) == len(literals)
+        for subject, masks in sent.items():
             if allows(about, subject):
                 subjects.add(subject)
-                wanted += [_mask(number) for number in mapping[subject]]
-    if any([_mask(number) in wanted for other in mapping if other not in subjects for number in mapping[other]]):
+                wanted += masks
+    if not by_subject:
+        reasons.append("an acceptance filter sees the identifier only")
+    if any([mask in wanted for other in sent if other not in subjects for mask in sent[other]]):
         reasons.append("another subject is sent under the same identifier")
     masks = sorted(set(wanted))
     count = len(masks)
     while most and len(masks) > most:
         joined = _join_nearest(masks)
         if joined is None:
-            break
+            raise LimitError("acceptance filters for standard and extended identifiers", len(masks), most)
         masks = joined
     if sum([_accepted(mask) for mask in masks]) > count:
         reasons.append(f"{count} identifiers share {len(masks)} filters")
@@ -62,8 +63,12 @@ def to_can(node: Node, mapping: "Mapping[str, Iterable[int]]", most: int = 0) ->
     return found
 
 
-def _mask(number: int) -> "Mask":
+def _mask(subject: str, number: int) -> "Mask":
     wide = number > STANDARD
+    if number & _EXTENDED_FLAG:
+        number ^= _EXTENDED_FLAG
+    if not 0 <= number <= EXTENDED:
+        raise LimitError(f"CAN identifier of {subject!r}", number, "0 .. 0x1FFFFFFF")
     return (number, EXTENDED if wide else STANDARD, wide)
 
 

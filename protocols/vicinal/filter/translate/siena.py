@@ -152,7 +152,7 @@ class _Siena:
     def within(self, node: Within, negated: bool) -> "list[str]":
         from ...proximity import bounding_box
 
-        self.wider("SIENA has no within")
+        self.wider("SIENA has no within" + ("" if negated else ": a box around it is used"))
         lat, lon = Name(0, "lat"), Name(0, "lon")
         box = None if negated else bounding_box(node.lat, node.lon, node.metres)
         if box is None:

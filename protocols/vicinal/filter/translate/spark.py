@@ -5,9 +5,11 @@ The subject is the column `subject`, a parameter the column of its name, an attr
 of unlike types are FALSE, as they never match; without it each column is taken to be of the type the filter compares
 it with. NaN, which here compares with nothing, is in Spark the largest number: it is asked about where the schema
 names a float.
+
+Names are case-sensitive here: set spark.sql.caseSensitive to true. Without it Spark takes `Rate` and `rate` for one.
 """
 
-from .._ast import ATTRIBUTE, SUBJECT, Compare, In, IsNull, Like, Name, Node, Not, Within
+from .._ast import ATTRIBUTE, PARAM, SUBJECT, Compare, In, IsNull, Like, Name, Node, Not, Within
 from .._like import segments
 from .._match import kind_of
 from . import Translation
@@ -36,7 +38,7 @@ class _Spark(Dialect):
         self.schema = schema
 
     def name(self, name: Name) -> "str | None":
-        if name.kind != SUBJECT and name.ident == "subject":
+        if name.kind == PARAM and name.ident.lower() == "subject":
             return None
         return "`" + _column(name).replace("`", "``") + "`"
 
