@@ -120,7 +120,8 @@ class TestSiena:
 
 @pytest.mark.parametrize("first", ["", "b", "d", "f"])
 def test_all_pairs_of_string_operators(first: str) -> None:
-    """Constants over three letters up to length 3. The domain's other letters lie before, between and after them."""
+    """Constants over two letters up to length 3, with a third letter up to length 2 and in some of 3. The domain's
+    other letters lie before, between and after them."""
     domain = _three_letters()
     mine = [text for text in domain.bits if text.split("'")[1].strip("%")[:1] == first]
     for a in mine:
@@ -131,7 +132,8 @@ def test_all_pairs_of_string_operators(first: str) -> None:
 
 @cache
 def _three_letters() -> Domain:
-    return string_domain(Domain(words("abcdefg", 4)), words("bdf", 3), negated=False)
+    constants = dict.fromkeys([*words("bd", 3), *words("bdf", 2), "bdf", "dbf", "fdb", "fbf", "dff"])
+    return string_domain(Domain(words("abcdefg", 4)), list(constants), negated=False)
 
 
 @cache
@@ -238,7 +240,7 @@ def test_all_pairs_of_operators_of_all_kinds() -> None:
 
 @given(seeds)
 def test_conjunctions_of_constraints_of_all_kinds(seed: int) -> None:
-    _random_conjunctions(_mixed(), seed, 4, times=20)
+    _random_conjunctions(_mixed(), seed, 4)
 
 
 @given(seeds)
@@ -281,7 +283,7 @@ def test_covering_is_sound(drawn: tuple[str, str, list[Event]]) -> None:
 
 @given(seeds)
 def test_covering_is_sound_thousands_of_times(seed: int) -> None:
-    for a, b, some in batch(seed, count=2, size=6):
+    for a, b, some in batch(seed, count=2, size=3):
         sound(a, b, some)
         # Two filters drawn apart seldom cover each other; these do, by construction.
         covering(a, f"({a}) AND ({b})", some)
@@ -306,7 +308,7 @@ def test_covering_of_conjunctions_is_sound(b: str, a: str, some: list[Event]) ->
 
 @given(seeds)
 def test_every_filter_covers_and_overlaps_itself(seed: int) -> None:
-    for text, some in batch(seed, size=10):
+    for text, some in batch(seed, size=5):
         f = Filter(text)
         for event in some:
             if f.matches(event):
@@ -375,7 +377,7 @@ def test_circles(seed: int) -> None:
     """Of circles at and around the same places, with events at their edges."""
     source = Seeded(seed)
     one, between = source.one, source.random.uniform
-    for _ in range(10):
+    for _ in range(4):
         lat, lon = one(CENTRES)
         reach = one((100, 5000, 90000, 800000, 3000000))
         circles = []

@@ -17,13 +17,13 @@ few = st.text("ab\n\U0001f600", max_size=10)
 patterns = st.text("ab\n\U0001f600%_", max_size=8)
 
 
-@cases(3000)
+@cases(1000)
 @given(patterns, few)
 def test_like_is_the_regular_expression(pattern: str, text: str) -> None:
     assert like.matcher(pattern)(text) is reference.like(pattern, None, text)
 
 
-@cases(2000)
+@cases(1000)
 @given(st.text("ab%_!", max_size=8), st.sampled_from("!%_a"), st.text("ab%_!", max_size=8))
 def test_escaped_like_is_the_regular_expression(pattern: str, escape: str, text: str) -> None:
     try:

@@ -6,6 +6,7 @@ Its jars come from Maven Central, once, into .tools/activemq. Bytes and nested e
 import base64
 import shutil
 import subprocess
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ from vicinal.event import Event
 
 HERE = Path(__file__).parent / "jms"
 JARS = Path(__file__).parents[3] / ".tools" / "activemq"
+
+# Seconds of life: the better compiler and the parallel collector would not earn what they cost.
+FRUGAL = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+FRUGAL_COMPILER = ["-J" + option for option in FRUGAL]
 
 
 @cache
@@ -43,13 +48,22 @@ def jars() -> str:
     return f"{JARS}/*"
 
 
+@cache
+def compiled() -> "tempfile.TemporaryDirectory[str]":
+    """Once for the test run; it goes when the run ends."""
+    folder = tempfile.TemporaryDirectory(prefix="selectors-")
+    subprocess.run(["javac", *FRUGAL_COMPILER, "-cp", jars(), "-d", folder.name, HERE / "Selectors.java"], check=True)
+    return folder
+
+
 def matching(selectors: list[str], events: list[Event], folder: Path) -> list[list[bool] | str]:
     """For each selector, which events it accepts, or why it was refused."""
     (folder / "selectors").write_text("".join(_coded(text) + "\n" for text in selectors))
     (folder / "messages").write_text(
         "".join(" ".join(_property(*item) for item in properties(event).items()) + "\n" for event in events)
     )
-    command = ["java", "-cp", jars(), HERE / "Selectors.java", folder / "selectors", folder / "messages"]
+    where = f"{jars()}:{compiled().name}"
+    command = ["java", *FRUGAL, "-cp", where, "Selectors", folder / "selectors", folder / "messages"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return [line if line.startswith("!") else [bit == "1" for bit in line] for line in done.stdout.splitlines()]
