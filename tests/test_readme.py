@@ -1,6 +1,7 @@
 """The front door: what the README says to paste, works."""
 
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -39,14 +40,19 @@ def test_the_filter_and_event_lines(tmp_path: Path) -> None:
 
 
 def test_the_broker_lines(tmp_path: Path) -> None:
-    """In one shell instead of three terminals."""
+    """In one shell instead of three terminals, and on a free port instead of the usual one."""
     (block,) = [block for block in blocks("sh") if "broker run" in block]
-    write, start, subscribe, publish, trace = [line for line in block.splitlines() if line]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    lines = [line.split("   #")[0].rstrip().replace("7447", str(port)) for line in block.splitlines() if line]
+    write, start, *clients = lines
+    subscribe, publish, trace = (f"{line} --broker tcp://127.0.0.1:{port}" for line in clients)
     said = run(
         f"""{write}
         {start} & broker=$!
         trap 'kill $broker; wait' EXIT
-        until vicinal ping tcp://127.0.0.1:7447; do sleep 0.2; done >/dev/null 2>&1
+        until vicinal ping tcp://127.0.0.1:{port}; do sleep 0.2; done >/dev/null 2>&1
         {subscribe} --count 1 & sub=$!
         sleep 2
         until ! kill -0 $sub 2>/dev/null; do {publish}; sleep 0.5; done
