@@ -14,10 +14,11 @@ from ..errors import LocalProtocolError
 from ..filter._covering import covers, overlaps
 from ..filter.index import Index
 from ..scope.visibility import visible, visible_in
+from .forwarding import Forwarder
 from .interest import Interest, Subscriptions
-from .records import Record, Records
-from .streams import MAX_QUEUE, PATIENCE, Incoming, Outgoing
-from .topology import blocked_for, first_state, goal_of
+from .records import Record
+from .streams import MAX_QUEUE
+from .topology import goal_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,15 +28,13 @@ if TYPE_CHECKING:
     from ..filter import Filter
     from ..scope.graph import ScopeGraph, Tags
     from .interest import Subscription
-    from .topology import Blocked, Goal, State
+    from .topology import Goal
 
     # broker, its incarnation, epoch of the stream to it, number in the stream, scopes wanted there
     Target: TypeAlias = "tuple[str, int, int, int, Goal]"
 
 __all__ = ["Broker", "Busy", "Refused"]
 
-# A packet that has made more hops goes round in circles between brokers that do not yet agree.
-MAX_HOPS = 255
 # Subscriptions are told to nobody when another of the broker's covers them, and only to brokers whose producers
 # advertise what they could match.
 PRUNING = ("covering", "advertisements")
@@ -49,7 +48,7 @@ class Busy(Refused):
     """Too much is under way: the same may be accepted later."""
 
 
-class Broker:
+class Broker(Forwarder):
     def __init__(
         self,
         name: str,
@@ -61,55 +60,19 @@ class Broker:
         """`incarnation` must be greater than at every earlier start that was forgotten. With `trace`, events carry
         their trail: the brokers and scopes they went through. `pruning` says what keeps subscriptions from travelling;
         less of it is for comparison."""
-        self.name = name
-        self.incarnation = incarnation
-        self.graph = graph
-        self.trace = trace
-        self.records = Records(graph)
+        super().__init__(name, incarnation, graph, trace)
         self.pruning = pruning
         self.subscriptions = Subscriptions(self._told, "covering" in pruning)
         self.interest = Interest()
-        self.scopes: set[str] = set()  # whose events may be here
-        self.counts: dict[str, int] = {}
         self._version = 0
-        self._links: list[str] = []
-        self._unheard: set[str] = set()  # linked, and not yet said which scopes they are in now
         self._adverts: dict[tuple[str, int], tuple[Filter, Tags]] = {}
         self._next_advert = 0
         self._local = Index()
-        self._out: dict[str, Outgoing] = {}
-        self._in: dict[str, Incoming] = {}
         self._tellings: dict[str, set[int]] = {}
         self._last_published: dict[str, int] = {}
         self._last_delivered: dict[str, dict[str, int]] = {}
         self._leaving: dict[str, set[str]] = {}  # scope -> neighbours that may still send
-        self._actions: list[tuple[Any, ...]] = []
         self._say()
-
-    # What comes out
-
-    def actions(self) -> "list[tuple[Any, ...]]":
-        found, self._actions = self._actions, []
-        return found
-
-    def next_timeout(self) -> "int | None":
-        dues = [stream.due for stream in self._out.values()] + [stream.due for stream in self._in.values()]
-        times = [due for due in dues if due is not None]
-        return min(times) if times else None
-
-    def handle_timeout(self, now: int) -> None:
-        for broker, stream in list(self._out.items()):
-            for number, packet in stream.again(now):
-                self._count("sent again")
-                self._transmit(broker, number, packet, now)
-        for broker, incoming in self._in.items():
-            self._acknowledge(broker, incoming, now)
-
-    def _send(self, neighbour: str, message: "tuple[Any, ...]") -> None:
-        self._actions.append(("send", neighbour, message))
-
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
 
     # Neighbours and what is known of the overlay
 
@@ -194,10 +157,6 @@ class Broker:
         stream = self._out.get(record.broker)
         if stream is not None:
             stream.restart(record.incarnation, [packet for _, packet in stream.packets if packet[0] == "event"])
-
-    def _hurry(self, now: int) -> None:
-        for stream in self._out.values():
-            stream.hurry(now)
 
     # Scopes
 
@@ -397,54 +356,7 @@ class Broker:
         pairs = zip(advertised.scopes, wanted)
         return all([scope is None or self.graph.connected(start[1], scope) for start, scope in pairs])
 
-    # Packets
-
-    def _stream(self, broker: str) -> Outgoing:
-        if broker not in self._out:
-            record = self.records.get(broker)
-            self._out[broker] = Outgoing(record.incarnation if record is not None else 0)
-        return self._out[broker]
-
-    def _flush(self, brokers: "list[str]", now: int) -> None:
-        """Sends what may be sent for the first time: what is the same for several brokers as one packet."""
-        batches: dict[Any, tuple[Any, list[Target]]] = {}
-        for broker in brokers:
-            stream = self._out.get(broker)
-            if stream is None:
-                continue
-            for number, packet in stream.ready(now):
-                is_event = packet[0] == "event"
-                key = (packet[0], packet[1].identity if is_event else packet[1:2])
-                target = (broker, stream.incarnation, stream.epoch, number, packet[3] if is_event else ())
-                batches.setdefault(key, (packet, []))[1].append(target)
-        for packet, targets in batches.values():
-            is_event = packet[0] == "event"
-            state = first_state(packet[2]) if is_event else ()
-            content = packet[:3] if is_event else packet
-            self._forward(0, self.name, self.incarnation, state, content, targets, (), now)
-
-    def _transmit(self, broker: str, number: int, packet: "tuple[Any, ...]", now: int) -> None:
-        stream = self._out[broker]
-        state: State = ()
-        wanted: Goal = ()
-        if packet[0] == "event":
-            state, wanted = first_state(packet[2]), packet[3]
-            topology = self.records.topology
-            there_is_a_way = topology.towards(self.name, broker) is not None
-            if there_is_a_way and topology.step(self.name, state, broker, wanted, self._blocked(packet[1])) is None:
-                # But none within its scopes: if that does not change, it is not to be seen there any more.
-                if now - stream.stuck.setdefault(number, now) < PATIENCE:
-                    return
-                del stream.stuck[number]
-                self._count("dropped: no way within its scopes")
-                self._forget(broker, number)
-                packet, state, wanted = ("void",), (), ()
-            packet = packet[:3]
-        target: Target = (broker, stream.incarnation, stream.epoch, number, wanted)
-        self._forward(0, self.name, self.incarnation, state, packet, [target], (), now)
-
-    def _blocked(self, event: "Event") -> "Blocked":
-        return blocked_for(self.graph, event)
+    # What has come
 
     def _give_up(self, broker: str) -> None:
         """It has been out of reach for too long: what waits for it goes, and is counted. When it is back, it is told of
@@ -460,64 +372,9 @@ class Broker:
             for key, one in self.subscriptions.roots.items():
                 self._tell(record, key, one)
 
-    def _forget(self, broker: str, number: int) -> None:
-        stream = self._out[broker]
-        stream.packets = [(n, ("void",) if n == number else packet) for n, packet in stream.packets]
-
-    def _forward(
-        self,
-        hops: int,
-        source: str,
-        incarnation: int,
-        state: "State",
-        content: "tuple[Any, ...]",
-        targets: "list[Target]",
-        trail: "tuple[Any, ...]",
-        now: int,
-    ) -> None:
-        """One step for a packet: those of its targets that are here arrive, the others go on, together where they
-        can."""
-        if not all([scope in self.scopes for scope, _ in state]):
-            self._count("dropped: not in its scopes")
-            return
-        blocked: Blocked = self._blocked(content[1]) if state else frozenset()
-        traced = self.trace or (content[0] == "event" and "Trace" in content[1].attrs)
-        topology = self.records.topology
-        groups: dict[Any, list[Any]] = {}
-        for target in targets:
-            step = topology.step(self.name, state, target[0], target[4], blocked)
-            if step is None or (step.hop is not None and (hops >= MAX_HOPS or step.hop not in self._links)):
-                self._count("lost on the way")
-                continue
-            if state and step.hop in self._unheard:
-                # It may have left a scope while the link was down, and may not get its events. Sent again later.
-                self._count("lost on the way")
-                continue
-            walked = trail + tuple([(self.name, mapped, now) for mapped in step.states]) if traced else ()
-            if step.hop is None:
-                self._arrive(source, incarnation, target, content + (target[4],), walked, now)
-            else:
-                groups.setdefault((step.hop, step.states[-1], walked), []).append(target)
-        for (hop, after, walked), some in groups.items():
-            self._send(hop, ("packets", hops + 1, source, incarnation, after, content, some, walked))
-
-    def _arrive(
-        self, source: str, incarnation: int, target: "Any", packet: "tuple[Any, ...]", trail: "Any", now: int
-    ) -> None:
-        known = self.records.get(source)
-        if target[1] != self.incarnation or (known is not None and known.incarnation > incarnation):
-            return  # of a stream that was started anew since
-        stream = self._in.get(source)
-        epoch = (incarnation, target[2])
-        if stream is None or stream.epoch < epoch:
-            if source != self.name:
-                self.interest.forget(source)
-            stream = self._in[source] = Incoming(epoch)
-        if stream.epoch > epoch:
-            return
-        for content in stream.take(target[3], packet + (trail,), now):
-            self._handle(source, content)
-        self._acknowledge(source, stream, now)
+    def _stream_began(self, source: str) -> None:
+        if source != self.name:
+            self.interest.forget(source)  # it tells all of it anew
 
     def _handle(self, source: str, content: "tuple[Any, ...]") -> None:
         kind = content[0]
@@ -547,28 +404,6 @@ class Broker:
             # Once for the client, and for all its subscriptions: what comes later by another way is a repetition.
             keys = [one.key for one in some if len(some) == 1 or visible(self.graph, event, tags, one.tags)]
             self._actions.append(("deliver", client, event, trail, tuple(sorted(keys))))
-
-    def _acknowledge(self, broker: str, stream: Incoming, now: int) -> None:
-        number = stream.acknowledge(now)
-        if number is not None:
-            self._route_ack(("ack", 0, self.name, self.incarnation, broker, stream.epoch, number), now)
-
-    def _receive_ack(self, message: "tuple[Any, ...]", now: int) -> None:
-        self._route_ack(("ack", message[1] + 1) + message[2:], now)
-
-    def _route_ack(self, message: "tuple[Any, ...]", now: int) -> None:
-        _, hops, by, incarnation, to, epoch, number = message
-        if to == self.name:
-            stream = self._out.get(by)
-            if stream is not None and stream.incarnation == incarnation and epoch == (self.incarnation, stream.epoch):
-                stream.acknowledged(number, now)
-                self._flush([by], now)
-            return
-        hop = self.records.topology.towards(self.name, to)
-        if hop is None or hops >= MAX_HOPS or hop not in self._links:
-            self._count("lost on the way")
-            return
-        self._send(hop, message)
 
 
 def _by_name(goal: "tuple[str, Goal]") -> "tuple[str, str]":

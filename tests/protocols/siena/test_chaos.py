@@ -8,7 +8,7 @@ from unittest import mock
 
 import pytest
 
-from vicinal.siena import broker, interest, streams, topology
+from vicinal.siena import broker, forwarding, interest, streams, topology
 from vicinal_tools.sim.chaos import run
 
 SEEDS = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2_000
@@ -49,7 +49,7 @@ def inverted(a, b):
 MUTANTS = {
     "scopes are not checked on the way": (topology.Topology, "admits", lambda self, broker, state: True),
     "scopes are checked at subscribing only": (broker, "goal_of", lambda a, b: tuple(b.get(d) for d, _ in a.scopes)),
-    "interfaces are ignored": (broker, "blocked_for", lambda graph, event: frozenset()),
+    "interfaces are ignored": (forwarding, "blocked_for", lambda graph, event: frozenset()),
     "covering is inverted": (interest, "_covers", inverted),
     "advertisements never overlap": (broker, "overlaps", lambda a, b: False),
     "nothing is put in order or kept from coming twice": (streams.Incoming, "take", unordered),
