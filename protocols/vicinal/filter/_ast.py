@@ -105,6 +105,6 @@ def typed(value: "Any") -> "Any":
         return (value,)
     if kind is tuple:
         return tuple([typed(part) for part in value])
-    if kind is float and abs(value) < 9e15 and value == int(value):
+    if kind is float and value - value == 0 and value == int(value):
         return int(value)
     return value

@@ -311,7 +311,11 @@ class Broker(Forwarder):
             if wanted is None or (broker, wanted) in found:
                 continue
             pairs = zip(tags.scopes, wanted)
-            if all([scope is None or visible_in(self.graph, event, start[1], scope) for start, scope in pairs]):
+            if not all([scope is None or visible_in(self.graph, event, start[1], scope) for start, scope in pairs]):
+                continue
+            if tags.scopes and self._has_no_way(tags, broker, wanted, self._blocked(event)):
+                self._count("dropped: no way within its scopes")
+            else:
                 found.append((broker, wanted))
         return sorted(found, key=_by_name)
 

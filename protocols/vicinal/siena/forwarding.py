@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from ..event import Event
-    from ..scope.graph import ScopeGraph
+    from ..scope.graph import ScopeGraph, Tags
     from .topology import Blocked, Goal, State
 
     # broker, its incarnation, epoch of the stream to it, number in the stream, scopes wanted there
@@ -110,10 +110,8 @@ class Forwarder:
         wanted: Goal = ()
         if packet[0] == "event":
             state, wanted = first_state(packet[2]), packet[3]
-            topology = self.records.topology
-            there_is_a_way = topology.towards(self.name, broker) is not None
-            if there_is_a_way and topology.step(self.name, state, broker, wanted, self._blocked(packet[1])) is None:
-                # But none within its scopes: if that does not change, it is not to be seen there any more.
+            if self._has_no_way(packet[2], broker, wanted, self._blocked(packet[1])):
+                # There was one when it was published. If none comes back, it is not to be seen there any more.
                 if now - stream.stuck.setdefault(number, now) < PATIENCE:
                     return
                 del stream.stuck[number]
@@ -123,6 +121,13 @@ class Forwarder:
             packet = packet[:3]
         target: Target = (broker, stream.incarnation, stream.epoch, number, wanted)
         self._forward(0, self.name, self.incarnation, state, packet, [target], (), now)
+
+    def _has_no_way(self, tags: "Tags", broker: str, wanted: "Goal", blocked: "Blocked") -> bool:
+        """Whether a broker can be reached, but not within the scopes of an event. (Out of reach is another matter.)"""
+        topology = self.records.topology
+        if topology.towards(self.name, broker) is None:
+            return False
+        return topology.step(self.name, first_state(tags), broker, wanted, blocked) is None
 
     def _blocked(self, event: "Event") -> "Blocked":
         return blocked_for(self.graph, event)

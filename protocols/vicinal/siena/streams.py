@@ -19,7 +19,7 @@ FIRST_RETRY = 2000
 LAST_RETRY = 30000
 ACKNOWLEDGE_AFTER = 50
 # So long a packet without a way within its scopes waits for one: a broker of them may only be restarting.
-PATIENCE = 60000
+PATIENCE = 15000
 # Packets: sent and not acknowledged; held back because an earlier one is missing; waiting to be sent.
 WINDOW = 256
 MAX_HELD = 512
