@@ -9,7 +9,7 @@ is evaluated on the few events that pass all constraints of its term.
 """
 
 from .._compat import MICROPYTHON
-from ._ast import SUBJECT, Compare, In, IsNull, Like, Name, Node, Not, Within
+from ._ast import SUBJECT, Compare, In, IsNull, Like, Node, Not, Within
 from ._covering import literal_name, relates
 from ._like import literal as plain
 from ._like import segments
@@ -78,12 +78,6 @@ def _like(node: Like) -> "tuple[list[Constraint], bool]":
 
 
 def _within(node: Within) -> "list[Constraint]":
-    from ..proximity import bounding_box
+    from ._within import place_literals
 
-    box = bounding_box(node.lat, node.lon, node.metres)
-    lat: Any = Name(0, "lat").key()
-    lon: Any = Name(0, "lon").key()
-    if box is None:
-        return [(lat, "exists", None), (lon, "exists", None)]
-    south, west, north, east = box
-    return [(lat, ">=", south), (lat, "<=", north), (lon, ">=", west), (lon, "<=", east)]
+    return [constraint for literal in place_literals(node) for constraint in _of(literal)[0]]

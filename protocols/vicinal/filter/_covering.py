@@ -9,8 +9,9 @@ The tables of SIENA's own code have one wrong line (<= over prefix); here there 
 """
 
 from .. import limits
-from ._ast import PARAM, And, Compare, Constant, In, Name, Node, Not, Or, Within
+from ._ast import And, Compare, Constant, In, Name, Node, Not, Or, Within
 from ._normal import dnf, nnf
+from ._parser import FLIP
 from ._values import Values
 
 TYPE_CHECKING = False
@@ -19,11 +20,8 @@ if TYPE_CHECKING:
 
 # What a relation of two names says beside itself. Not that = says <=: of two booleans only the first is known.
 _SAYS = {"<": ("<", "<=", "<>"), ">": (">", ">=", "<>")}
-_FLIP = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 # A disjunction's alternatives may be hidden in IN lists: how many are tried one by one.
 _MAX_SPLITS = 64
-
-_LAT, _LON = Name(PARAM, "lat"), Name(PARAM, "lon")
 
 
 class Term:
@@ -53,17 +51,13 @@ class Term:
             self.of(literal.name).keep(kinds)
             self.of(literal.value).keep(kinds)
             return
-        self.of(_LAT).keep(("n",))
-        self.of(_LON).keep(("n",))
-        if type(literal) is Within:
-            from ..proximity import bounding_box
+        from ._within import place_literals
 
-            box = bounding_box(literal.lat, literal.lon, literal.metres)
-            if box is not None:
-                self.of(_LAT).restrict(Compare(">=", _LAT, box[0]))
-                self.of(_LON).restrict(Compare(">=", _LON, box[1]))
-                self.of(_LAT).restrict(Compare("<=", _LAT, box[2]))
-                self.of(_LON).restrict(Compare("<=", _LON, box[3]))
+        inner: Any = literal.term if type(literal) is Not else literal
+        for part in place_literals(inner, inner is not literal):
+            values = self.of(literal_name(part))
+            values.keep(("n",))
+            values.restrict(part)
 
     def empty(self) -> bool:
         """True only if it is certain that no event satisfies it."""
@@ -138,7 +132,7 @@ def _relation_implies(mine: "Any", wanted: "Any") -> bool:
     if type(mine) is Compare and type(wanted) is Compare:
         if mine.name == wanted.name and mine.value == wanted.value:
             return wanted.op in _SAYS.get(mine.op, (mine.op,))
-        flipped = _FLIP[mine.op]
+        flipped = FLIP[mine.op]
         return mine.name == wanted.value and mine.value == wanted.name and wanted.op in _SAYS.get(flipped, (flipped,))
     if type(mine) is Within and type(wanted) is Within:
         return _inside(mine, wanted)

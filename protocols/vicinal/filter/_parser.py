@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-_FLIP = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+FLIP = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def parse(text: str) -> Node:
@@ -113,7 +113,7 @@ class Parser:
 
             return within(self)
         left = self.operand()
-        if self.kind == "op" and self.value in _FLIP:
+        if self.kind == "op" and self.value in FLIP:
             return compare(self.next(), left, self.operand())
         negated = self.take("NOT")
         node: Node
@@ -212,5 +212,5 @@ def compare(op: str, left: "Any", right: "Any") -> Node:
     if type(left) is Name:
         return Compare(op, left, right)
     if type(right) is Name:
-        return Compare(_FLIP[op], right, left)
+        return Compare(FLIP[op], right, left)
     return Constant(compare_values(op, left, right))

@@ -1,4 +1,4 @@
-"""within(lat, lon, metres): its text and its test. Loaded by the filters that use it, with the geometry.
+"""within(lat, lon, metres): its text, its test, and the box around it. Loaded by the filters that use it.
 
 Positions are whole 1e-7 degrees, as in events, or degrees with a decimal point. 53, -6 without one would be a point off
 Africa, so that is asked about.
@@ -6,14 +6,17 @@ Africa, so that is asked about.
 
 from .. import limits
 from ..errors import LimitError
-from ..proximity import Proximity, distance, parse_degrees
-from ._ast import Node, Within
+from ..proximity import Proximity, bounding_box, distance, parse_degrees
+from ._ast import PARAM, Compare, IsNull, Name, Node, Not, Within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..event import Event
     from ._match import Test
     from ._parser import Parser
+
+
+LAT, LON = Name(PARAM, "lat"), Name(PARAM, "lon")
 
 
 def within(parser: "Parser") -> Node:
@@ -40,6 +43,20 @@ def within(parser: "Parser") -> Node:
     if not degrees and place != (0, 0) and abs(place[0]) <= 180 and abs(place[1]) <= 180:
         parser.error(f"positions are whole 1e-7 degrees; for degrees write {lat}.0, {lon}.0", column)
     return Within(area.lat, area.lon, area.dimx)
+
+
+def place_literals(node: Within, negated: bool = False) -> "list[Node]":
+    """What it says of lat and lon alone: a box around the circle, or where there is none that they are there."""
+    box = None if negated else bounding_box(node.lat, node.lon, node.metres)
+    if box is None:
+        return [Not(IsNull(LAT)), Not(IsNull(LON))]
+    south, west, north, east = box
+    return [
+        Compare(">=", LAT, south),
+        Compare("<=", LAT, north),
+        Compare(">=", LON, west),
+        Compare("<=", LON, east),
+    ]
 
 
 def compile_within(node: Within) -> "Test":

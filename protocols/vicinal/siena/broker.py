@@ -306,6 +306,7 @@ class Broker(Forwarder):
     def _goals(self, event: "Event", tags: "Tags") -> "list[tuple[str, Goal]]":
         """The brokers that care and may see it, and the scopes in which they do."""
         found: list[tuple[str, Goal]] = []
+        blocked = self._blocked(event) if tags.scopes else frozenset()
         for broker, subscribed in self.interest.match(event):
             wanted = goal_of(tags, subscribed)
             if wanted is None or (broker, wanted) in found:
@@ -313,7 +314,7 @@ class Broker(Forwarder):
             pairs = zip(tags.scopes, wanted)
             if not all([scope is None or visible_in(self.graph, event, start[1], scope) for start, scope in pairs]):
                 continue
-            if tags.scopes and self._has_no_way(tags, broker, wanted, self._blocked(event)):
+            if tags.scopes and self._has_no_way(tags, broker, wanted, blocked):
                 self._count("dropped: no way within its scopes")
             else:
                 found.append((broker, wanted))

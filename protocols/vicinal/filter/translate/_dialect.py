@@ -111,20 +111,13 @@ class Dialect:
         return self.chain(self.words[0], [self.present(name), self.present(other)])
 
     def within(self, node: Within, negated: bool) -> "str | None":
-        from ...proximity import bounding_box
+        from .._within import place_literals
 
         self.wider(
             f"{self.title} has no within: a box around it is used" if not negated else f"{self.title} has no within"
         )
-        lat, lon = Name(0, "lat"), Name(0, "lon")
-        box = None if negated else bounding_box(node.lat, node.lon, node.metres)
-        if box is None:
-            literals: list[Node] = [Not(IsNull(lat)), Not(IsNull(lon))]
-        else:
-            south, west, north, east = box
-            literals = [Compare(">=", lat, south), Compare("<=", lat, north)]
-            literals += [Compare(">=", lon, west), Compare("<=", lon, east)]
-        return self.chain(self.words[0], [text for text in map(self.literal, literals) if text is not None])
+        parts = [self.literal(part) for part in place_literals(node, negated)]
+        return self.chain(self.words[0], [text for text in parts if text is not None])
 
     def orders(self, value: str) -> bool:
         """Whether < of strings like this one means the same there."""

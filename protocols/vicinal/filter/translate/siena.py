@@ -150,21 +150,10 @@ class _Siena:
         return found or self.any(node.name)
 
     def within(self, node: Within, negated: bool) -> "list[str]":
-        from ...proximity import bounding_box
+        from .._within import place_literals
 
         self.wider("SIENA has no within" + ("" if negated else ": a box around it is used"))
-        lat, lon = Name(0, "lat"), Name(0, "lon")
-        box = None if negated else bounding_box(node.lat, node.lon, node.metres)
-        if box is None:
-            return self.any(lat) + self.any(lon)
-        south, west, north, east = box
-        sides = [
-            Compare(">=", lat, south),
-            Compare("<=", lat, north),
-            Compare(">=", lon, west),
-            Compare("<=", lon, east),
-        ]
-        return [text for side in sides for text in self.compare(side)]
+        return [text for part in place_literals(node, negated) for text in self.constraints(part)]
 
 
 def quoted(text: str) -> str:
