@@ -1,0 +1,1 @@
+"""What touches metal, and the virtual twin of each piece of metal."""

@@ -1,0 +1,1 @@
+"""CAN: the python-can shell, and the virtual bus."""
