@@ -8,8 +8,8 @@
 Names and values lie flat in an array, not in a map: the order of parameters is kept, and a decoder never hashes
 what a stranger chose before it has checked it.
 
-On CPython cbor2 decodes what is in order (_cbor_cpython.py); whatever is not goes to our own codec, which says what is
-wrong and where.
+On CPython events that come again and again have decoders of their own (_shapes_cpython.py), and cbor2 decodes what else
+is in order (_cbor_cpython.py); whatever is not goes to our own codec, which says what is wrong and where.
 """
 
 from . import limits
@@ -29,6 +29,9 @@ if MICROPYTHON:
 else:
     from ._cbor_cpython import dumps as _dumps
     from ._cbor_cpython import loads_if_canonical
+    from ._shapes_cpython import Shapes
+
+    _shapes = Shapes()
 
 
 def encode(event: Event) -> bytes:
@@ -47,6 +50,11 @@ def encode(event: Event) -> bytes:
 def decode(data: bytes) -> Event:
     from ._cbor_read import loads
 
+    if not MICROPYTHON:
+        data = bytes(data)
+        known = _shapes.decode(data)
+        if known is not None:
+            return known
     item = None if MICROPYTHON else loads_if_canonical(data)
     try:
         event = _from_item(loads(data) if item is None else item)
@@ -57,7 +65,8 @@ def decode(data: bytes) -> Event:
             raise RemoteProtocolError(str(error))
         raise
     if not MICROPYTHON:
-        event._wire = bytes(data)  # passed on as it came; a device has no memory for it
+        event._wire = data  # passed on as it came; a device has no memory for it
+        _shapes.missed(data, event)
     return event
 
 
