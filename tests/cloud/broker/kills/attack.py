@@ -112,9 +112,9 @@ async def attack(folder: Path, plan: Plan) -> tuple[Verdict, str]:
         quiet = await _quiet(under)
     said = [one for publisher in under.publishers for one in publisher.said]
     verdict = judge(said, [one.heard(folder) for one in under.subscribers], under.overlay.downs)
+    kills = len([one for one in under.overlay.downs if one.how == "kill"])
     lines = [
-        f"{plan}: {len([one for one in under.overlay.downs if one.how == 'kill'])} kills in "
-        f"{time.monotonic() - begin:.0f} s, the last {quiet:.0f} s of it in peace",
+        f"{plan}: {kills} kills in {time.monotonic() - begin:.0f} s, the last {quiet:.0f} s of it in peace",
         verdict.text(under.overlay.downs, begin),
     ]
     if any(unanswered):

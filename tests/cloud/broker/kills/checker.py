@@ -98,11 +98,15 @@ class Verdict(NamedTuple):
         return {cause: counted[cause] for cause in CAUSES}
 
     def text(self, downs: Iterable[Down], begin: float = 0.0) -> str:
-        lines = [
-            f"{self.acknowledged} acknowledged, {self.wanted} deliveries wanted: {len(self.lost)} lost, "
-            f"{len(self.duplicated)} duplicated, {len(self.disordered)} out of order, {len(self.invented)} never "
-            f"published, {len(self.skipped)} offsets skipped"
-        ]
+        counts = {
+            "lost": self.lost,
+            "duplicated": self.duplicated,
+            "out of order": self.disordered,
+            "never published": self.invented,
+            "with offsets skipped before": self.skipped,
+        }
+        bad = ", ".join(f"{len(some)} {what}" for what, some in counts.items())
+        lines = [f"{self.acknowledged} acknowledged, {self.wanted} deliveries wanted: {bad}"]
         lines += [f"  lost, {cause}: {count}" for cause, count in self.causes.items() if count]
         downs = sorted(downs, key=lambda one: one.at)
         for subscriber, producer, broker, first, last, when in _runs(self.lost)[:_SHOWN]:

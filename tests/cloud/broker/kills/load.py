@@ -1,4 +1,4 @@
-"""Publishers and durable subscribers at an overlay under fire, through the product's own client. They write down all."""
+"""Publishers and durable subscribers of an overlay under fire, by the product's own client. They write all down."""
 
 import asyncio
 import random

@@ -1,8 +1,8 @@
 """Brokers that start in a moment: a process that has imported everything forks one for each start.
 
-`vicinal broker run` takes half a second of CPU to start, nearly all of it for imports. A fork of a process that has them
-runs the same command with the same arguments, is killed by the same SIGKILL, and starts in a tenth of the time, so that
-hundreds of kills fit into a test run. The nursery is the parent: it alone sends signals, to children it has not yet
+`vicinal broker run` takes half a second of CPU to start, nearly all of it for imports. A fork of a process that has
+them runs the same command with the same arguments, is killed by the same SIGKILL, and starts in a tenth of the time, so
+that hundreds of kills fit into a test run. The nursery is the parent: it alone sends signals, to children it has not yet
 waited for, and so never to a process of somebody else that got the same id.
 
     start CONFIG ERRORS [MUTANT]     ->  PID and what the broker says when it listens
@@ -16,6 +16,7 @@ import json
 import os
 import signal
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,8 @@ class Nursery:
 
 
 def _main() -> None:
-    import vicinal_cloud.broker.server
-    import vicinal_cloud.broker.storage
-    import vicinal_tools.commands.broker  # noqa: F401
-
+    for module in ("vicinal_cloud.broker.server", "vicinal_tools.commands.broker"):
+        import_module(module)
     children: set[int] = set()
     for line in iter(sys.stdin.readline, ""):
         kind, *fields = json.loads(line)
@@ -93,7 +92,7 @@ def _start(children: set[int], config: str, errors: str, mutant: str | None) -> 
         os.close(reading)
         _become(config, errors, writing, mutant)
     os.close(writing)
-    with open(reading) as said:
+    with os.fdopen(reading) as said:
         line = said.readline()
     if not line:
         os.waitpid(pid, 0)
