@@ -2,8 +2,8 @@
 
 `vicinal broker run` takes half a second of CPU to start, nearly all of it for imports. A fork of a process that has
 them runs the same command with the same arguments, is killed by the same SIGKILL, and starts in a tenth of the time, so
-that hundreds of kills fit into a test run. The nursery is the parent: it alone sends signals, to children it has not yet
-waited for, and so never to a process of somebody else that got the same id.
+that hundreds of kills fit into a test run. The nursery is the parent: it alone sends signals, to children it has not
+yet waited for, and so never to a process of somebody else that got the same id.
 
     start CONFIG ERRORS [MUTANT]     ->  PID and what the broker says when it listens
     signal PID NUMBER                ->  what has become of it: -9 after SIGKILL, - if it lives
