@@ -1,0 +1,135 @@
+"""COSMIC nodes on the virtual bus in stepped time: what a simulation and a bench drive.
+
+    simulation = Simulation(Bus(500_000))
+    station = simulation.attach(node, filters)
+    simulation.call_at(1_000, lambda: node.publish(...))     microseconds, as nodes count
+    simulation.run(1_000_000)
+
+After everything that a node hears or does, its mailbox is made to hold what the node wants sent now: the one-frame
+rule. A frame on the wire cannot be exchanged; if it is destroyed there, it comes back, and what is wanted then goes
+next.
+"""
+
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from typing import Protocol
+
+from vicinal.cosmic.frame import Frame
+
+from .bus import Bus
+from .controller import Controller, Mask, State
+
+__all__ = ["Simulation", "Station", "Stepped"]
+
+MICROSECOND = 1000
+
+
+class Stepped(Protocol):
+    """What a node is to whoever carries its frames; `now` in microseconds."""
+
+    def receive_frame(self, frame: Frame, now: int) -> None: ...
+    def frame_to_send(self, now: int) -> Frame | None: ...
+    def frame_sent(self, frame: Frame, now: int) -> None: ...
+    def transmit_error(self, now: int) -> None: ...
+    def next_timeout(self) -> int | None: ...
+    def handle_timeout(self, now: int) -> None: ...
+
+
+class Station:
+    """A node and its controller. Bus-off is left again at once: recover() is asked for when it happens."""
+
+    def __init__(self, simulation: "Simulation", node: Stepped, controller: Controller) -> None:
+        self.node = node
+        self.controller = controller
+        self._simulation = simulation
+        self._timer: int | None = None
+        controller.on_receive = self._on_receive
+        controller.on_sent = self._on_sent
+        controller.on_error = self._on_error
+        controller.on_abort = self._on_abort
+        controller.on_state = self._on_state
+
+    def update(self) -> None:
+        """To be called after the node was told something behind the simulation's back: a publish, say."""
+        controller = self.controller
+        if controller.state is not State.BUS_OFF:
+            wanted = self.node.frame_to_send(self._simulation.now)
+            held = controller.mailbox
+            if wanted is not held and wanted != held and (held is None or controller.abort()) and wanted is not None:
+                controller.load(wanted)
+        timer = self.node.next_timeout()
+        if timer != self._timer:
+            self._timer = timer
+            if timer is not None:
+                self._simulation._set_timer(timer, self)
+
+    def _expire(self, time: int) -> None:
+        if self._timer == time:
+            self._timer = None
+            self.node.handle_timeout(self._simulation.now)
+            self.update()
+
+    def _on_receive(self, frame: Frame, now: int) -> None:
+        self.node.receive_frame(frame, now // MICROSECOND)
+        self.update()
+
+    def _on_sent(self, frame: Frame, now: int) -> None:
+        self.node.frame_sent(frame, now // MICROSECOND)
+        self.update()
+
+    def _on_error(self, frame: Frame | None, now: int) -> None:
+        if frame is not None:
+            self.node.transmit_error(now // MICROSECOND)
+            self.update()
+
+    def _on_abort(self, frame: Frame, now: int) -> None:
+        self.update()
+
+    def _on_state(self, state: State, now: int) -> None:
+        if state is State.BUS_OFF:
+            self.controller.recover()
+        else:
+            self.update()
+
+
+class Simulation:
+    """Time is microseconds here, as in nodes; the bus counts nanoseconds."""
+
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+        self.stations: list[Station] = []
+        self._timers: list[tuple[int, int, Callable[[], None]]] = []
+        self._count = 0
+
+    @property
+    def now(self) -> int:
+        return self.bus.now // MICROSECOND
+
+    def attach(self, node: Stepped, filters: Iterable[Mask] | None = None, name: str = "") -> Station:
+        """`filters` None: the node hears everything, which costs the simulation a call for each frame."""
+        controller = self.bus.controller(name)
+        controller.accept(filters)
+        station = Station(self, node, controller)
+        self.stations.append(station)
+        station.update()
+        return station
+
+    def call_at(self, time: int, action: Callable[[], None]) -> None:
+        self._count += 1  # equal times in the order in which they were asked for
+        heappush(self._timers, (max(time, self.now), self._count, action))
+
+    def run(self, until: int) -> None:
+        """What is due at `until` is done, contests for the bus at `until` stay open."""
+        timers, bus = self._timers, self.bus
+        while True:
+            limit = timers[0][0] if timers else until
+            if limit > until:
+                limit = until
+            if bus.step(max(limit * MICROSECOND, bus.now)):
+                continue
+            if not timers or timers[0][0] > until:
+                return
+            heappop(timers)[2]()
+
+    def _set_timer(self, time: int, station: Station) -> None:
+        self.call_at(time, lambda: station._expire(time))
