@@ -23,24 +23,36 @@ def frame(event: Event) -> bytes:
     return bytes(head) + data
 
 
+# So much of an unfinished frame is put before what comes next; more is kept to be added to, or a long frame that comes
+# in small pieces would be copied for each of them.
+_SHORT = 4096
+
+
 class FrameReader:
     """Takes a stream in arbitrary slices, gives its frames. After an error it stays in error: a stream that lost
     its framing has lost its meaning. `offset` of an error counts from the start of the stream."""
 
     def __init__(self, max_bytes: int = limits.MAX_EVENT_BYTES) -> None:
         self.max_bytes = min(max_bytes, limits.MAX_EVENT_BYTES)
-        self._buffer = bytearray()
+        self._buffer: bytes | bytearray = b""
         self._start = 0  # of the next frame in the buffer
         self._offset = 0  # of the buffer's first byte in the stream
         self._error: RemoteProtocolError | None = None
 
     def receive_data(self, data: bytes) -> None:
-        if self._start > 4096 or self._start == len(self._buffer):
-            self._buffer = self._buffer[self._start :]
-            self._offset += self._start
-            self._start = 0
-        if self._error is None:  # else nobody will ask for it
+        rest = len(self._buffer) - self._start
+        self._offset += self._start
+        if self._error is not None:  # nobody will ask for it
+            self._buffer = b""
+        elif not rest:
+            self._buffer = bytes(data)
+        elif rest < _SHORT:
+            self._buffer = bytes(self._buffer[self._start :]) + data
+        else:
+            if self._start or type(self._buffer) is not bytearray:
+                self._buffer = bytearray(self._buffer[self._start :])
             self._buffer.extend(data)
+        self._start = 0
 
     def next_frame(self) -> "bytes | None":
         """The next frame's content, or None until more data has come."""
@@ -66,6 +78,35 @@ class FrameReader:
             return None
         self._start = body + size
         return bytes(buffer[body : body + size])
+
+    def next_frames(self, most: int) -> "list[bytes]":
+        """Up to so many frames that are there in whole. Those before a wrong one are given; the error is next."""
+        found: list[bytes] = []
+        if self._error is not None:
+            raise self._error
+        buffer, start, most_bytes = self._buffer, self._start, self.max_bytes
+        end = len(buffer)
+        while len(found) < most and start + 1 < end:
+            first = buffer[start]
+            if first == 0x58:
+                size, body = buffer[start + 1], start + 2
+                if size < 24:
+                    break
+            elif 0x40 <= first < 0x58:
+                size, body = first - 0x40, start + 1
+            else:
+                break
+            stop = body + size
+            if stop > end or size > most_bytes:
+                break
+            found.append(bytes(buffer[body:stop]))
+            start = stop
+        self._start = start
+        if not found:
+            frame = self.next_frame()
+            if frame is not None:
+                found.append(frame)
+        return found
 
     def next_event(self) -> "Event | None":
         start = self._offset + self._start

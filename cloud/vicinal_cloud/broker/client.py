@@ -281,7 +281,11 @@ class Client:
     def opened(self, link: Link) -> None:
         pass
 
-    def received(self, link: Link, message: tuple[Any, ...]) -> None:
+    def received(self, link: Link, messages: list[tuple[Any, ...]]) -> None:
+        for message in messages:
+            self._received(message)
+
+    def _received(self, message: tuple[Any, ...]) -> None:
         kind = message[0]
         if kind == "deliver":
             self._delivered(message)

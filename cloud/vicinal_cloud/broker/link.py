@@ -31,7 +31,8 @@ class Owner(Protocol):
     def opened(self, link: "Link") -> None:
         """The socket is there; nothing has been said."""
 
-    def received(self, link: "Link", message: tuple[Any, ...]) -> None: ...
+    def received(self, link: "Link", messages: list[tuple[Any, ...]]) -> None:
+        """In the order in which they came."""
 
     def after_reading(self, link: "Link") -> None:
         """All that has come is dealt with: now flush."""
@@ -96,11 +97,13 @@ class Link(asyncio.BufferedProtocol):
 
     def deal(self) -> None:
         connection = self.connection
-        while (event := connection.next_event()) is not None:
-            if event[0] == "closed":
-                self._end(event[1], event[2])
+        while events := connection.next_events():
+            closed = events.pop() if events[-1][0] == "closed" else None
+            if events:
+                self.owner.received(self, events)
+            if closed is not None:
+                self._end(closed[1], closed[2])
                 return
-            self.owner.received(self, event)
         self.owner.after_reading(self)
 
     def flush(self) -> None:

@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vicinal.errors import LocalProtocolError, VicinalError
 from vicinal.event import Event
@@ -21,15 +21,20 @@ from vicinal.siena.connection import (
     TAKEN_OVER,
     TOO_MUCH,
     Connection,
-    framed,
 )
-from vicinal.siena.messages import BROKER, CLIENT, encode
+from vicinal.siena.messages import BROKER, CLIENT, delivery
 
 from . import limits
 from .counters import Counters
 from .link import Link
 from .session import Session
 from .storage import Storage
+
+if TYPE_CHECKING:
+    from vicinal.siena.messages import Message
+
+    # session, request or None, advertisement, event
+    _Publish: TypeAlias = tuple[Session, int | None, int, Event]
 
 __all__ = ["Node", "clock"]
 
@@ -39,13 +44,6 @@ def clock() -> Callable[[], int]:
     an event the other."""
     start = int(time.time() * 1000) - int(time.monotonic() * 1000)
     return lambda: start + int(time.monotonic() * 1000)
-
-
-class _Publish(NamedTuple):
-    session: Session
-    request: int | None
-    advert: int
-    event: Event
 
 
 class Node:
@@ -72,6 +70,7 @@ class Node:
         """are told when a link to a neighbour comes up or goes down"""
         self.draining = False
         self._dirty: set[Link] = set()
+        self._paused: set[Link] = set()
         self._flushing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due: int | None = None
@@ -90,18 +89,20 @@ class Node:
         self.counters.connected += 1
         self.links.add(link)
 
-    def received(self, link: Link, message: tuple[Any, ...]) -> None:
-        kind = message[0]
-        if kind == "hello":
-            self._hello(link, message[2], message[3])
+    def received(self, link: Link, messages: "list[Message]") -> None:
+        kind = messages[0][0]
+        if kind == "hello":  # which comes alone, and so does welcome
+            self._hello(link, messages[0][2], messages[0][3])
         elif kind == "welcome":
-            self._neighbour(link, message[2], self.engine.name)
+            self._neighbour(link, messages[0][2], self.engine.name)
         elif link.connection.role == CLIENT:
             session = self.sessions.get(link.connection.peer)
             if session is not None and session.link is link:
-                session.received(message)
-        elif self.linked.get(link.connection.peer, (None,))[0] is link:
-            self._from_neighbour(link, message)
+                session.received(messages)
+        else:
+            for message in messages:
+                if self.linked.get(link.connection.peer, (None,))[0] is link:
+                    self._from_neighbour(link, message)
 
     def _hello(self, link: Link, role: int, name: str) -> None:
         connection = link.connection
@@ -165,6 +166,7 @@ class Node:
     def ended(self, link: Link, code: int, reason: str) -> None:
         self.links.discard(link)
         self._dirty.discard(link)
+        self._paused.discard(link)
         counters = self.counters
         why = BYE_NAMES[code] if code < len(BYE_NAMES) else "other"
         counters.cut[why] += 1
@@ -198,12 +200,14 @@ class Node:
 
     def pump(self) -> None:
         """Carry out what the engine wants done."""
-        while actions := self.engine.actions():
-            for action in actions:
-                if action[0] == "deliver":
-                    self._deliver(action[1], action[2], action[3], action[4])
-                else:
-                    self._send(action[1], action[2])
+        while True:
+            deliveries, actions = self.engine.deliveries(), self.engine.actions()
+            if not deliveries and not actions:
+                break
+            for event, trail, takers in deliveries:
+                self._deliver(event, trail, takers)
+            for _, neighbour, message in actions:
+                self._send(neighbour, message)
             if self._owed:
                 self._hand_on()
         self._set_timer()
@@ -220,20 +224,30 @@ class Node:
         link.connection.send(message)
         self.flush_soon(link)
 
-    def _deliver(self, client: str, event: Event, trail: Any, keys: tuple[int, ...]) -> None:
-        counters = self.counters
-        counters.handed += 1
-        session = self.sessions.get(client)
-        if session is None or session.link.connection.closed:
-            if self.storage is None or not self.storage.deliver(client, event, counters):
-                counters.dropped["client gone"] += 1
-            return
-        link = session.link
-        link.connection.deliver(framed(encode(("deliver", keys, event, None, trail))))
-        self.flush_soon(link)
+    def _deliver(self, event: Event, trail: Any, takers: "list[tuple[str, tuple[int, ...]]]") -> None:
+        """To all who take it. Those with the same subscriptions get the same bytes: made once."""
+        counters, sessions, dirty = self.counters, self.sessions, self._dirty
+        counters.handed += len(takers)
+        made: tuple[int, ...] | None = None
+        frame = b""
+        for client, numbers in takers:
+            session = sessions.get(client)
+            if session is None or session.link.connection.closed:
+                if self.storage is None or not self.storage.deliver(client, event, counters):
+                    counters.dropped["client gone"] += 1
+                continue
+            if numbers != made:
+                made, frame = numbers, delivery(numbers, event, trail)
+            session.link.connection.deliver(frame)
+            dirty.add(session.link)
+        self._flush_at_the_end()
 
     def flush_soon(self, link: Link) -> None:
         self._dirty.add(link)
+        self._flush_at_the_end()
+
+    def _flush_at_the_end(self) -> None:
+        """Of this turn of the loop."""
         if not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
@@ -251,67 +265,80 @@ class Node:
 
     # Publishing
 
-    def publish(self, session: Session, request: int | None, advert: int, event: Event) -> None:
-        """Raises Refused. Who publishes faster than it can go on is not refused: no more is read from it."""
-        one = _Publish(session, request, advert, event)
-        if self.storage is not None:
-            self.engine.check_publish(session.name, advert, event)
-            self._publishes.append(one)
-        else:
-            self._owed.append(one)
-        self.counters.storing += 1
+    def publish(self, session: Session, messages: "list[Message]") -> None:
+        """Who publishes faster than it can go on is not refused: no more is read from it."""
+        self.counters.received += len(messages)
+        self.counters.storing += len(messages)
         if self.storage is None:
+            self._owed.extend([(session, request, advert, event) for _, request, advert, event in messages])
             self._hand_on()
+            return
+        for _, request, advert, event in messages:
+            try:
+                self.engine.check_publish(session.name, advert, event)
+            except LocalProtocolError as refusal:
+                self.counters.storing -= 1
+                session.refuse(request, str(refusal))
+            else:
+                self._publishes.append((session, request, advert, event))
+        self.flush_soon(session.link)
 
     def _store_publishes(self) -> None:
         assert self.storage is not None
         waiting, self._publishes = self._publishes, []
         for at in range(0, len(waiting), limits.MAX_STORED_AT_ONCE):
             batch = waiting[at : at + limits.MAX_STORED_AT_ONCE]
-            done = self.storage.submit([one.event for one in batch])
+            done = self.storage.submit([event for _, _, _, event in batch])
             done.add_done_callback(partial(self._stored, batch))
         if self.storage.full:
-            for one in waiting:
-                one.session.link.pause()
+            self._pause({session.link for session, _, _, _ in waiting})
 
-    def _stored(self, batch: list[_Publish], done: "asyncio.Future[list[str | None]]") -> None:
+    def _stored(self, batch: "list[_Publish]", done: "asyncio.Future[list[str | None]]") -> None:
         for one, reason in zip(batch, done.result()):
             if reason is None:
                 self._owed.append(one)
             else:
                 self.counters.storing -= 1
-                one.session.refuse(one.request, reason)
-            self.flush_soon(one.session.link)
+                one[0].refuse(one[1], reason)
+                self.flush_soon(one[0].link)
         self._hand_on()
         self.pump()
 
     def _hand_on(self) -> None:
         """In the order in which they came, as far as the engine takes them now."""
-        owed = self._owed
+        owed, counters, publish, now = self._owed, self.counters, self.engine.publish, self.now()
+        answered = None
         while owed:
-            one = owed[0]
+            session, request, advert, event = owed[0]
             try:
-                again = (one.event.seq or 0) <= self.engine.last_published(one.session.name)
-                goals = self.engine.publish(one.session.name, one.advert, one.event, self.now())
+                goals = publish(session.name, advert, event, now)
             except Busy:
-                for waiting in owed:
-                    waiting.session.link.pause()
+                self._pause({waiting[0].link for waiting in owed})
                 return
             except LocalProtocolError as refusal:  # the advertisement is gone meanwhile
-                one.session.refuse(one.request, str(refusal))
+                session.refuse(request, str(refusal))
             else:
-                if again:
-                    self.counters.repeated += 1
+                if goals is None:
+                    counters.repeated += 1
                 else:
-                    self.counters.accepted += 1
-                one.session.answer(one.request, True, goals)
-                self.flush_soon(one.session.link)
-            self.counters.storing -= 1
+                    counters.accepted += 1
+                if request is not None:
+                    session.answer(request, True, goals or 0)
+            if request is not None and session is not answered:
+                answered = session
+                self.flush_soon(session.link)
+            counters.storing -= 1
             owed.popleft()
-        if self.storage is None or not self.storage.full:
-            for session in self.sessions.values():
-                if session.link.paused:
-                    session.link.resume()
+        if self._paused and (self.storage is None or not self.storage.full):
+            for link in self._paused:
+                link.resume()
+            self._paused.clear()
+
+    def _pause(self, links: set[Link]) -> None:
+        for link in links:
+            if link in self.links:
+                link.pause()
+                self._paused.add(link)
 
     # Time
 

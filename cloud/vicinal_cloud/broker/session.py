@@ -10,6 +10,8 @@ from vicinal.siena.connection import PROTOCOL
 from . import limits
 
 if TYPE_CHECKING:
+    from vicinal.siena.messages import Message
+
     from .link import Link
     from .node import Node
 
@@ -25,18 +27,32 @@ class Session:
         self.published = 0
         self.adverts: dict[int, int] = {}  # number -> bytes
         self.subscriptions: set[int] = set()
+        self._numbers = 0
         self.durable: dict[int, str] = {}
         self.turn = asyncio.Event()
         """set when something came from the client: perhaps credit"""
 
-    def received(self, message: tuple[Any, ...]) -> None:
-        kind, request = message[0], message[1]
+    def received(self, messages: "list[Message]") -> None:
+        """Publishes in a row go on together."""
+        publishes: list[Message] = []
+        for message in messages:
+            if message[0] == "publish":
+                publishes.append(message)
+                continue
+            if publishes:
+                self._publish(publishes)
+                publishes = []
+            self._asked(message[0], message[1], message)
+        if publishes:
+            self._publish(publishes)
+
+    def _publish(self, messages: "list[Message]") -> None:
+        self.published += len(messages)
+        self.node.publish(self, messages)
+
+    def _asked(self, kind: str, request: int, message: "Message") -> None:
         try:
-            if kind == "publish":
-                self.published += 1
-                self.node.counters.received += 1
-                self.node.publish(self, request, message[2], message[3])
-            elif kind == "advertise":
+            if kind == "advertise":
                 self.answer(request, True, self._advertise(message[2], message[3]))
             elif kind == "unadvertise":
                 self.node.engine.unadvertise(self.name, message[2])
@@ -48,10 +64,7 @@ class Session:
                 self._unsubscribe(message[2])
                 self.answer(request, True, message[2])
         except LocalProtocolError as error:
-            if kind == "publish":
-                self.refuse(request, str(error))
-            else:
-                self.answer(request, False, str(error))
+            self.answer(request, False, str(error))
 
     def _advertise(self, text: str, tags: Any) -> int:
         self._room()
@@ -70,26 +83,33 @@ class Session:
         if durable is None:
             if offset is not None:
                 raise LocalProtocolError("only a durable subscription goes on from an offset")
-            key = self.node.engine.subscribe(self.name, condition, tags, self.node.now())
-            self.subscriptions.add(key)
-            self.answer(request, True, key)
+            number = self.next_number()
+            self.node.engine.subscribe(self.name, condition, tags, self.node.now(), number)
+            self.subscriptions.add(number)
+            self.answer(request, True, number)
             return
         storage = self.node.storage
         if storage is None:
             raise LocalProtocolError(
                 f"broker {self.node.engine.name!r} has no [log] in its configuration, and so no durable subscriptions"
             )
-        key = storage.attach(self, durable, condition, tags, offset)
-        self.durable[key] = durable
-        self.answer(request, True, key)
+        number = self.next_number()
+        storage.attach(self, durable, condition, tags, offset, number)
+        self.durable[number] = durable
+        self.answer(request, True, number)
 
-    def _unsubscribe(self, key: int) -> None:
-        if key in self.durable:
+    def next_number(self) -> int:
+        """Of a subscription. They count from 1 at every client: what goes to many is the same bytes for most."""
+        self._numbers += 1
+        return self._numbers
+
+    def _unsubscribe(self, number: int) -> None:
+        if number in self.durable:
             assert self.node.storage is not None
-            self.node.storage.remove(self, self.durable.pop(key))
+            self.node.storage.remove(self, self.durable.pop(number))
         else:
-            self.node.engine.unsubscribe(self.name, key, self.node.now())
-            self.subscriptions.discard(key)
+            self.node.engine.unsubscribe(self.name, number, self.node.now())
+            self.subscriptions.discard(number)
 
     def _room(self) -> None:
         if len(self.adverts) + len(self.subscriptions) + len(self.durable) >= limits.MAX_PER_CLIENT:

@@ -128,8 +128,10 @@ class Storage:
             counters.dropped["the disk is behind"] += 1
         return True
 
-    def attach(self, session: "Session", name: str, condition: Filter, tags: Tags, offset: int | None) -> int:
-        """Begins to feed the client from the offset, or from the first there is."""
+    def attach(
+        self, session: "Session", name: str, condition: Filter, tags: Tags, offset: int | None, number: int
+    ) -> None:
+        """Begins to feed the client, under the number, from the offset or from the first there is."""
         engine_name = f"{session.name}/{name}"
         one = self._durable.get(engine_name)
         if one is not None and (one.condition != condition or one.tags != tags):
@@ -147,10 +149,9 @@ class Storage:
             raise LocalProtocolError(f"offset {start} of {name!r} is not there: it has {log.first} to {log.next}")
         if one.feeding is not None:
             one.feeding.cancel()
-        one.feeding = asyncio.get_running_loop().create_task(self._feed(session, one, start))
-        return one.key
+        one.feeding = asyncio.get_running_loop().create_task(self._feed(session, one, start, number))
 
-    async def _feed(self, session: "Session", one: _Durable, offset: int) -> None:
+    async def _feed(self, session: "Session", one: _Durable, offset: int, number: int) -> None:
         connection = session.link.connection
         try:
             async for record in one.commits.follow(offset):
@@ -160,7 +161,7 @@ class Storage:
                 if connection.closed:
                     return
                 session.node.counters.handed += 1
-                connection.send(("deliver", (one.key,), decode(record.event), record.offset, ()))
+                connection.send(("deliver", (number,), decode(record.event), record.offset, ()))
                 session.node.flush_soon(session.link)
         except VicinalError as error:
             session.break_off(f"durable subscription {one.name!r}: {error}")

@@ -4,7 +4,8 @@
     join_scope, leave_scope            what the administrator does
     advertise, subscribe, publish ...  what the clients do; refused with a Refused that says why
     handle_timeout(now)                at next_timeout()
-    actions()                          ("send", neighbour, message), ("deliver", client, event, trail, subscriptions)
+    actions()                          ("send", neighbour, message)
+    deliveries()                       (event, trail, [(client, its subscriptions), ...])
 
 A client publishes under its own name: an event's producer is the client. Time is integer milliseconds. An event with
 the attribute `Trace` carries its trail: (broker, scopes, time) for each place it went through.
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from .interest import Subscription
     from .topology import Goal
 
-    # broker, its incarnation, epoch of the stream to it, number in the stream, scopes wanted there
-    Target: TypeAlias = "tuple[str, int, int, int, Goal]"
+    # event, trail, and for each client that gets it the numbers of its subscriptions
+    Delivery: TypeAlias = "tuple[Event, Any, list[tuple[str, tuple[int, ...]]]]"
 
 __all__ = ["Broker", "Busy", "Refused"]
 
@@ -68,11 +69,18 @@ class Broker(Forwarder):
         self._adverts: dict[tuple[str, int], tuple[Filter, Tags]] = {}
         self._next_advert = 0
         self._local = Index()
+        self._keys: dict[str, dict[int, int]] = {}  # client -> its numbers -> keys
+        self._deliveries: list[Delivery] = []
         self._tellings: dict[str, set[int]] = {}
         self._last_published: dict[str, int] = {}
         self._last_delivered: dict[str, dict[str, int]] = {}
         self._leaving: dict[str, set[str]] = {}  # scope -> neighbours that may still send
         self._say()
+
+    def deliveries(self) -> "list[Delivery]":
+        """What clients are to get, since it was asked last."""
+        found, self._deliveries = self._deliveries, []
+        return found
 
     # Neighbours and what is known of the overlay
 
@@ -242,37 +250,45 @@ class Broker(Forwarder):
         del self._adverts[(client, advert)]
         self._say()
 
-    def subscribe(self, client: str, condition: "Filter", tags: "Tags", now: int) -> int:
-        """The number to unsubscribe by."""
+    def subscribe(self, client: str, condition: "Filter", tags: "Tags", now: int, number: "int | None" = None) -> int:
+        """The number that its deliveries carry, and to unsubscribe by: the client's, or the next that it has free."""
         self._check_tags(tags)
-        key = self.subscriptions.add(client, condition, tags)
-        self._local.add(key, condition)
+        keys = self._keys.setdefault(client, {})
+        if number is None:
+            number = max(keys) + 1 if keys else 1
+        elif number in keys:
+            raise Refused(f"client {client!r} has a subscription {number} already")
+        one = self.subscriptions.add(client, number, condition, tags)
+        keys[number] = one.key
+        self._local.add(one.key, condition)
         self._flush(sorted(self._out), now)
-        return key
+        return number
 
-    def unsubscribe(self, client: str, key: int, now: int) -> None:
-        one = self.subscriptions.by_key.get(key)
-        if one is None or one.client != client:
-            raise Refused(f"client {client!r} has no subscription {key}")
+    def unsubscribe(self, client: str, number: int, now: int) -> None:
+        key = self._keys.get(client, {}).pop(number, None)
+        if key is None:
+            raise Refused(f"client {client!r} has no subscription {number}")
         self._local.remove(key)
         self.subscriptions.remove(key)
         self._flush(sorted(self._out), now)
 
     def drop_client(self, client: str, now: int) -> None:
         """It is gone: so are its advertisements and subscriptions."""
-        for key in [key for key, one in self.subscriptions.by_key.items() if one.client == client]:
-            self.unsubscribe(client, key, now)
+        for number in list(self._keys.get(client, ())):
+            self.unsubscribe(client, number, now)
+        self._keys.pop(client, None)
         for held in [held for held in self._adverts if held[0] == client]:
             self.unadvertise(held[0], held[1])
         self._last_delivered.pop(client, None)
 
-    def publish(self, client: str, advert: int, event: "Event", now: int) -> int:
-        """To how many brokers it goes. An event that was published before is accepted again, and goes nowhere."""
+    def publish(self, client: str, advert: int, event: "Event", now: int) -> "int | None":
+        """To how many brokers it goes; None if it was published before: then it goes nowhere."""
         tags = self.check_publish(client, advert, event)
-        if event.seq <= self.last_published(client):  # type: ignore[operator]
+        if event.seq <= self._last_published.get(client, -1):  # type: ignore[operator]
             self._count("published again")
-            return 0
-        goals = self._goals(event, tags)
+            return None
+        mine = self._local.match(event)
+        goals = self._goals(event, tags, mine)
         for broker, _ in goals:
             if broker in self._out and len(self._out[broker].packets) >= MAX_QUEUE:
                 if self.records.topology.towards(self.name, broker) is not None:
@@ -280,10 +296,26 @@ class Broker(Forwarder):
                 self._give_up(broker)
         self._last_published[client] = event.seq  # type: ignore[assignment]
         self._count("published")
-        for broker, wanted in goals:
-            self._stream(broker).put(("event", event, tags, wanted))
-        self._flush(sorted({broker for broker, _ in goals}), now)
-        return len(goals)
+        here = 0
+        if mine and self._is_for_here(tags):
+            trail = ((self.name, (), now),) if self.trace or "Trace" in event.attrs else ()
+            here = self._deliver(event, tags, (), trail, mine)
+        if goals:
+            for broker, wanted in goals:
+                self._stream(broker).put(("event", event, tags, wanted))
+            self._flush(sorted({broker for broker, _ in goals}), now)
+        return len(goals) + here
+
+    def _is_for_here(self, tags: "Tags") -> bool:
+        """Whether the broker's own clients can have an event at once: it is in no scope that it would have to be mapped
+        out of, perhaps elsewhere, and none before it is still on such a way."""
+        if tags.scopes:
+            return False
+        stream = self._out.get(self.name)
+        if stream is None or not stream.packets:
+            return True
+        arrived = self._in.get(self.name)
+        return arrived is not None and arrived.expected == stream.next
 
     def last_published(self, client: str) -> int:
         """The highest seq known of a client, or -1."""
@@ -303,11 +335,17 @@ class Broker(Forwarder):
                 raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
         return tags
 
-    def _goals(self, event: "Event", tags: "Tags") -> "list[tuple[str, Goal]]":
-        """The brokers that care and may see it, and the scopes in which they do."""
+    def _goals(self, event: "Event", tags: "Tags", mine: "list[int]") -> "list[tuple[str, Goal]]":
+        """The brokers that care and may see it, and the scopes in which they do. This one is among them, with the
+        subscriptions `mine`, unless its clients can have the event at once."""
+        matched = self.interest.match(event) if len(self.interest) else set()
+        if mine and not self._is_for_here(tags):
+            matched.update([(self.name, self.subscriptions.by_key[key].tags) for key in mine])
+        if not matched:
+            return []
         found: list[tuple[str, Goal]] = []
         blocked = self._blocked(event) if tags.scopes else frozenset()
-        for broker, subscribed in self.interest.match(event):
+        for broker, subscribed in matched:
             wanted = goal_of(tags, subscribed)
             if wanted is None or (broker, wanted) in found:
                 continue
@@ -331,13 +369,11 @@ class Broker(Forwarder):
 
     def _told(self, key: int, one: "Subscription | None") -> None:
         if one is None:
-            self.interest.remove(self.name, key)
             for broker, keys in self._tellings.items():
                 if key in keys:
                     keys.discard(key)
                     self._stream(broker).put(("remove", key))
             return
-        self.interest.add(self.name, key, one.filter, one.tags)
         for record in self.records.all():
             self._tell(record, key, one)
 
@@ -378,8 +414,7 @@ class Broker(Forwarder):
                 self._tell(record, key, one)
 
     def _stream_began(self, source: str) -> None:
-        if source != self.name:
-            self.interest.forget(source)  # it tells all of it anew
+        self.interest.forget(source)  # it tells all of it anew
 
     def _handle(self, source: str, content: "tuple[Any, ...]") -> None:
         kind = content[0]
@@ -388,27 +423,45 @@ class Broker(Forwarder):
         elif kind == "remove":
             self.interest.remove(source, content[1])
         elif kind == "event":
-            self._deliver(content[1], content[2], content[3], content[4])
+            self._deliver(content[1], content[2], content[3], content[4], self._local.match(content[1]))
 
-    def _deliver(self, event: "Event", tags: "Tags", wanted: "Goal", trail: "Any") -> None:
+    def _deliver(self, event: "Event", tags: "Tags", wanted: "Goal", trail: "Any", keys: "list[int]") -> bool:
+        """To the clients of these subscriptions: those that have the scopes wanted. Whether there was one."""
         producer: Any = event.producer
+        seq: Any = event.seq
+        by_key = self.subscriptions.by_key
         held: dict[str, list[Subscription]] = {}
-        for key in self._local.match(event):
-            one = self.subscriptions.by_key[key]
-            if one.client != producer:
-                held.setdefault(one.client, []).append(one)
-        for client in sorted(held):
-            some = held[client]
-            if not any([goal_of(tags, one.tags) == wanted for one in some]):
+        found = False
+        for key in sorted(keys):
+            one = by_key[key]
+            if one.client in held:
+                held[one.client].append(one)
+            else:
+                held[one.client] = [one]
+        takers: list[tuple[str, tuple[int, ...]]] = []
+        for_all = tags.rest and not tags.scopes
+        for client, some in held.items():
+            if not for_all and not any([goal_of(tags, one.tags) == wanted for one in some]):
                 continue
-            last = self._last_delivered.setdefault(client, {})
-            if event.seq <= last.get(producer, -1):  # type: ignore[operator]
+            found = True
+            if client == producer:
                 continue
-            last[producer] = event.seq  # type: ignore[assignment]
-            self._count("delivered")
-            # Once for the client, and for all its subscriptions: what comes later by another way is a repetition.
-            keys = [one.key for one in some if len(some) == 1 or visible(self.graph, event, tags, one.tags)]
-            self._actions.append(("deliver", client, event, trail, tuple(sorted(keys))))
+            last = self._last_delivered.get(client)
+            if last is None:
+                last = self._last_delivered[client] = {}
+            if seq <= last.get(producer, -1):
+                continue
+            last[producer] = seq
+            if len(some) == 1:
+                takers.append((client, some[0].numbers))
+            else:
+                # Once for the client, and for all its subscriptions: what comes later by another way is a repetition.
+                numbers = [one.number for one in some if visible(self.graph, event, tags, one.tags)]
+                takers.append((client, tuple(sorted(numbers))))
+        if takers:
+            self._count("delivered", len(takers))
+            self._deliveries.append((event, trail, takers))
+        return found
 
 
 def _by_name(goal: "tuple[str, Goal]") -> "tuple[str, str]":

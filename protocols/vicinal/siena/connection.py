@@ -6,7 +6,7 @@
       requests, publishes, credit     ◀─▶       answers, deliveries
       ping after silence              ◀─▶       pong; after three pings into silence the other end is dead
 
-    receive_data(data, now), receive_eof()   next_event()      messages; at the end ("closed", code, reason), once
+    receive_data(data, now), receive_eof()   next_events()     messages; at the end ("closed", code, reason), once
     send(message)                            data_to_send()
     next_timeout(), handle_timeout(now)
 
@@ -14,11 +14,20 @@ What breaks the protocol is answered with a bye that says why, and nothing after
 the client has given credit for them; `waiting` says how many bytes. Time is integer milliseconds.
 """
 
-from .._cbor import put_head
 from .._compat import const
 from ..errors import LocalProtocolError, RemoteProtocolError
 from ..stream import FrameReader
-from .messages import BROKER, CLIENT, MAX_BYTES_BROKER, MAX_BYTES_CLIENT, MAX_REASON_CHARS, VERSION, encode, split
+from .messages import (
+    BROKER,
+    CLIENT,
+    MAX_BYTES_BROKER,
+    MAX_BYTES_CLIENT,
+    MAX_REASON_CHARS,
+    VERSION,
+    encode,
+    framed,
+    split,
+)
 from .messages_read import decode
 
 TYPE_CHECKING = False
@@ -57,6 +66,8 @@ PING_AFTER = const(15000)
 MAX_PINGS = const(3)
 # A hello is short, and nobody has said yet who it is.
 MAX_HELLO_BYTES = const(1024)
+# Messages given at once: some 20 ms of work.
+MAX_AT_ONCE = const(1024)
 # Of credit: more cannot be meant.
 MAX_CREDIT = const(1 << 30)
 
@@ -116,36 +127,42 @@ class Connection:
         if not self.closed:
             self._close(LOST, "the connection was lost")
 
-    def next_event(self) -> "Message | None":
-        """The next message, or None until more has come. Pings and credit are dealt with here."""
-        while True:
-            if self._events:
-                return self._events.pop(0)
-            if self.closed:
-                return None
+    def next_events(self) -> "list[Message]":
+        """The next messages, in order; none until more has come. Pings and credit are dealt with here. Until the
+        connection is open they come one by one: what the next may be is for the shell to say."""
+        while not self._events and not self.closed:
             try:
-                data = self._frames.next_frame()
-                if data is None:
-                    return None
-                message = decode(data, self._max_bytes)
+                frames = self._frames.next_frames(MAX_AT_ONCE if self.open else 1)
+                if not frames:
+                    break
+                for data in frames:
+                    if not self._take(decode(data, self._max_bytes)):
+                        break
             except RemoteProtocolError as error:
                 self.bye(PROTOCOL, str(error))
-                continue
-            kind = message[0]
-            if kind not in self._allowed:
-                self.bye(PROTOCOL, f"{kind} is not for here and now: want {', '.join(self._allowed)}")
-            elif kind == "ping":
-                self._put(encode(("pong", message[1])))
-            elif kind == "credit":
-                self._give(message[1])
-            elif kind == "bye":
-                self._close(message[1], message[2])
-            elif kind == "hello":
-                self._hello(message)
-            else:
-                if kind == "welcome":
-                    self._welcomed(message)
-                return message
+        found, self._events = self._events, []
+        return found
+
+    def _take(self, message: "Message") -> bool:
+        """Whether more may follow."""
+        kind = message[0]
+        if kind not in self._allowed:
+            self.bye(PROTOCOL, f"{kind} is not for here and now: want {', '.join(self._allowed)}")
+        elif kind == "publish":
+            self._events.append(message)
+        elif kind == "ping":
+            self._put(encode(("pong", message[1])))
+        elif kind == "credit":
+            self._give(message[1])
+        elif kind == "bye":
+            self._close(message[1], message[2])
+        elif kind == "hello":
+            self._hello(message)
+        else:
+            if kind == "welcome":
+                self._welcomed(message)
+            self._events.append(message)
+        return not self.closed
 
     def _hello(self, message: "Message") -> None:
         _, version, role, name = message
@@ -253,9 +270,3 @@ class Connection:
             else:
                 self._pings += 1
                 self._put(encode(("ping", self._pings)))
-
-
-def framed(data: bytes) -> bytes:
-    head = bytearray()
-    put_head(head, 2, len(data))
-    return bytes(head) + data

@@ -73,8 +73,8 @@ class Forwarder:
     def _send(self, neighbour: str, message: "tuple[Any, ...]") -> None:
         self._actions.append(("send", neighbour, message))
 
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
+    def _count(self, what: str, by: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + by
 
     def _hurry(self, now: int) -> None:
         for stream in self._out.values():

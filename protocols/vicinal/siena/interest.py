@@ -1,8 +1,7 @@
 """Which brokers care.
 
 `Subscriptions` are a broker's own, of its clients: those that another with the same tags covers need not be told to
-anybody. `Interest` is what other brokers (and the broker itself) have told a broker with producers: an index of
-filters by origin.
+anybody. `Interest` is what other brokers have told a broker with producers: an index of filters by origin.
 """
 
 from ..filter import Filter
@@ -21,11 +20,15 @@ __all__ = ["Interest", "Subscription", "Subscriptions"]
 
 
 class Subscription:
-    __slots__ = ("client", "filter", "key", "tags")
+    """`key` is its name between brokers, `number` its client's; `numbers` what a delivery for it alone says."""
 
-    def __init__(self, client: str, key: int, filter: Filter, tags: "Tags") -> None:
+    __slots__ = ("client", "filter", "key", "number", "numbers", "tags")
+
+    def __init__(self, client: str, key: int, number: int, filter: Filter, tags: "Tags") -> None:
         self.client = client
         self.key = key
+        self.number = number
+        self.numbers = (number,)
         self.filter = filter
         self.tags = tags
 
@@ -40,9 +43,9 @@ class Subscriptions:
         self._covering = covering
         self._next = 0
 
-    def add(self, client: str, condition: Filter, tags: "Tags") -> int:
+    def add(self, client: str, number: int, condition: Filter, tags: "Tags") -> Subscription:
         self._next += 1
-        one = Subscription(client, self._next, condition, tags)
+        one = Subscription(client, self._next, number, condition, tags)
         self.by_key[one.key] = one
         if not self._covering:
             self._raise(one)
@@ -51,7 +54,7 @@ class Subscriptions:
             for root in list(self.roots.values()):
                 if root is not one and _covers(one, root):
                     self._lower(root)
-        return one.key
+        return one
 
     def remove(self, key: int) -> None:
         one = self.by_key.pop(key)

@@ -23,6 +23,7 @@ text: that it does not parse is answered, not punished.
 """
 
 from .. import limits
+from .._cbor import put_head
 from .._compat import MICROPYTHON, const
 from ..errors import LimitError
 from ..wire import encode as encode_event
@@ -31,6 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
+    from ..event import Event
     from .records import Record
 
     Message: TypeAlias = "tuple[Any, ...]"
@@ -40,7 +42,17 @@ if MICROPYTHON:
 else:
     from .._cbor_cpython import dumps as _dumps
 
-__all__ = ["BROKER", "CLIENT", "MAX_BYTES_BROKER", "MAX_BYTES_CLIENT", "VERSION", "encode", "split"]
+__all__ = [
+    "BROKER",
+    "CLIENT",
+    "MAX_BYTES_BROKER",
+    "MAX_BYTES_CLIENT",
+    "VERSION",
+    "delivery",
+    "encode",
+    "framed",
+    "split",
+]
 
 VERSION = const(1)
 CLIENT = const(0)
@@ -102,6 +114,34 @@ def encode(message: "Message") -> bytes:
     if len(data) > most:
         raise LimitError(f"bytes of message {kind!r}", len(data), most)
     return data
+
+
+def framed(data: bytes) -> bytes:
+    """The content of a frame with its head."""
+    head = bytearray()
+    put_head(head, 2, len(data))
+    return bytes(head) + data
+
+
+# What stands before the event, by the subscriptions and the event's length: for most deliveries the same few bytes.
+_before: "dict[tuple[tuple[int, ...], int], bytes]" = {}
+_MAX_BEFORE = const(4096)
+_AFTER = b"\xf6\x80"  # no offset, no trail
+
+
+def delivery(numbers: "tuple[int, ...]", event: "Event", trail: "Any" = ()) -> bytes:
+    """The whole frame of a delivery of a live subscription."""
+    data = encode_event(event)
+    if trail:
+        return framed(encode(("deliver", numbers, event, None, trail)))
+    before = _before.get((numbers, len(data)))
+    if before is None:
+        whole = framed(encode(("deliver", numbers, event, None, ())))
+        before = whole[: len(whole) - len(data) - len(_AFTER)]
+        if len(_before) >= _MAX_BEFORE:
+            _before.clear()
+        _before[(numbers, len(data))] = before
+    return before + data + _AFTER
 
 
 def split(message: "Message") -> "list[Message]":

@@ -14,8 +14,8 @@ from cloud.broker.test_pubsub import known, line, speed, take
 from vicinal.event import Event
 from vicinal.scope.graph import Tags
 from vicinal.siena import connection as c
-from vicinal.siena.connection import Connection, framed
-from vicinal.siena.messages import BROKER, CLIENT, encode
+from vicinal.siena.connection import Connection
+from vicinal.siena.messages import BROKER, CLIENT, encode, framed
 from vicinal.siena.records import Record
 from vicinal_cloud.broker.client import Closed, connect
 
@@ -115,8 +115,8 @@ class Liar:
         while data := self.socket.recv(65536):
             self.connection.receive_data(data, 0)
         found = None
-        while (event := self.connection.next_event()) is not None:
-            found = event
+        while events := self.connection.next_events():
+            found = events[-1]
         return found
 
 

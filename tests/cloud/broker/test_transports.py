@@ -109,7 +109,8 @@ def test_websocket(brokers: Brokers, authority: Authority) -> None:
     from websockets.sync.client import connect as web_connect
 
     from vicinal.scope.graph import Tags
-    from vicinal.siena.connection import Connection, framed
+    from vicinal.siena.connection import Connection
+    from vicinal.siena.messages import framed
 
     async def web() -> None:
         listen = ["ws://127.0.0.1:0", authority.listen("wss://127.0.0.1:0", "b1", False), "tcp://127.0.0.1:0"]
@@ -136,8 +137,8 @@ def test_websocket(brokers: Brokers, authority: Authority) -> None:
                         socket_.send(data[at : at + 5])
                     while len(heard) < 3:
                         machine.receive_data(bytes(socket_.recv(timeout=PATIENCE)), 0)  # type: ignore[arg-type]
-                        while (event := machine.next_event()) is not None:
-                            heard.append(event)
+                        while events := machine.next_events():
+                            heard.extend(events)
                 return heard
 
             listening = asyncio.create_task(asyncio.to_thread(browser))

@@ -11,8 +11,8 @@ from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
 from vicinal.scope.graph import Tags
 from vicinal.siena import connection as c
-from vicinal.siena.connection import Connection, framed
-from vicinal.siena.messages import BROKER, CLIENT, encode
+from vicinal.siena.connection import Connection
+from vicinal.siena.messages import BROKER, CLIENT, encode, framed
 
 spec = pytest.mark.spec
 SPEED = Event("Speed", {"rate": 57.5}, (), "car-7", 12)
@@ -20,8 +20,8 @@ SPEED = Event("Speed", {"rate": 57.5}, (), "car-7", 12)
 
 def drain(connection: Connection) -> list[tuple[Any, ...]]:
     found = []
-    while (event := connection.next_event()) is not None:
-        found.append(event)
+    while events := connection.next_events():
+        found.extend(events)
     return found
 
 

@@ -82,10 +82,10 @@ class Network:
 
     def pump(self, name: str) -> None:
         """Carry out what a broker wants done."""
+        for event, trail, takers in self.brokers[name].deliveries():
+            for client, _ in takers:
+                self.on_deliver(name, client, event, trail)
         for action in self.brokers[name].actions():
-            if action[0] == "deliver":
-                self.on_deliver(name, action[1], action[2], action[3])
-                continue
             change = self.links.get(frozenset((name, action[1])))
             if change is None:
                 continue
