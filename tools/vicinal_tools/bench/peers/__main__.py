@@ -2,7 +2,8 @@
 
 import click
 
-from .scenarios import SCENARIOS, Lost, median, rounds
+from .rows import folder
+from .scenarios import SCENARIOS, Outcome, percentile, rounds
 from .systems import SYSTEMS, missing
 
 
@@ -22,21 +23,29 @@ def main(scenarios: tuple[str, ...], systems: str, count: int, seconds: float | 
     for name in scenarios or SCENARIOS:
         scenario = SCENARIOS[name]
         if seconds is not None:
-            scenario = scenario._replace(seconds=seconds)
+            most = int(scenario.pace * seconds) or scenario.most
+            scenario = scenario._replace(seconds=60.0 if scenario.pace else seconds, most=most)
         click.echo(f"{name}: {scenario.what}")
-        try:
-            found = rounds(scenario, chosen, count)
-        except Lost as lost:
-            click.echo(f"  FAILED: {lost}")
-            continue
-        for system, runs in found.items():
-            click.echo(
-                f"  {system:10} {median(runs, lambda one: one.rate):10,.0f} deliveries/s"
-                f"  broker {median(runs, lambda one: one.broker_us):7.2f} us"
-                f"  system {median(runs, lambda one: one.system_us):7.2f} us a delivery"
-                f"  {median(runs, lambda one: one.memory) / 1e6:6.1f} MB"
-                f"  ({runs[0].events:,} events in {runs[0].seconds:.2f} s)"
-            )
+        found = rounds(scenario, ("vicinal",) if scenario.durable else chosen, count, folder())
+        for system, outcome in found.items():
+            _show(system, outcome)
+
+
+def _show(system: str, outcome: Outcome) -> None:
+    for lost in outcome.lost:
+        click.echo(f"  FAILED: {lost}")
+    if not outcome.runs:
+        return
+    line = (
+        f"  {system:10} {outcome.median(lambda one: one.rate):10,.0f} deliveries/s"
+        f"  broker {outcome.median(lambda one: one.broker_us):7.2f} us"
+        f"  system {outcome.median(lambda one: one.system_us):7.2f} us a delivery"
+        f"  {outcome.median(lambda one: one.memory) / 1e6:6.1f} MB"
+    )
+    if outcome.runs[0].late:
+        half, most = (outcome.median(lambda one, p=p: percentile(one.late, p)) for p in (50, 99))  # type: ignore[misc]
+        line += f"  p50 {half * 1e3:.3f} ms  p99 {most * 1e3:.3f} ms"
+    click.echo(f"{line}  ({outcome.runs[0].events:,} events in {outcome.runs[0].seconds:.2f} s)")
 
 
 if __name__ == "__main__":

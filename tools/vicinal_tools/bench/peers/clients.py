@@ -12,7 +12,7 @@ so that a client sends what was put together before, and who receives knows how 
 
 import socket
 import time
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import cbor2
 
@@ -132,11 +132,11 @@ class _Vicinal:
             raise ConnectionError(f"refused: {answer}")
         return int(answer[3])
 
-    def _read(self, one: socket.socket) -> list[object]:
+    def _read(self, one: socket.socket) -> list[Any]:
         size = _exactly(one, 1)[0] - 0x40
         if size >= 24:
             size = int.from_bytes(_exactly(one, 1 << (size - 24)), "big")
-        found: list[object] = cbor2.loads(_exactly(one, size))
+        found: list[Any] = cbor2.loads(_exactly(one, size))
         return found
 
 

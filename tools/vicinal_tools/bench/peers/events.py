@@ -3,8 +3,8 @@
     85 65 Speed  6c car-00D12345  1b <seq: 8>  88 license_no 00D12345 rate fb 40 50 <step> <5> lat .. lon ..  82 03 Time
 
 Sequence numbers begin at 2^32 and rates are doubles, so that every event has the same size: who receives can count
-bytes. A rate is 64 km/h and a number of 64ths, one of a hundred, so that one byte at a fixed place tells them apart: who
-must filter by itself needs to look at nothing else.
+bytes. A rate is 64 km/h and a number of 64ths, one of a hundred, so that one byte at a fixed place tells them apart:
+who must filter by itself needs to look at nothing else.
 """
 
 from vicinal.event import Event

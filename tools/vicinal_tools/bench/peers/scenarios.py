@@ -2,25 +2,31 @@
 
 import multiprocessing
 import statistics
+import subprocess
+import sys
+import tempfile
+from bisect import bisect_right
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .clients import PROTOCOLS
-from .events import condition
-from .systems import started
-from .workers import Published, Received, publish, subscribe
+from .durable import PublishingDurably
+from .events import STEPS, condition
+from .systems import Process, started
+from .workers import Published, Publishing, Received, Subscribing
 
-__all__ = ["SCENARIOS", "Lost", "Run", "Scenario", "median", "run", "rounds"]
+__all__ = ["SCENARIOS", "Lost", "Outcome", "Run", "Scenario", "percentile", "rounds", "run"]
 
 FAN = 100
-BY_CONNECTION = 10
+PACE = 250
 # Connection c subscribes to the steps (c + offset) % 100: ten different ones, and ten connections for each step.
 _OFFSETS = (0, 3, 11, 23, 34, 47, 55, 68, 81, 92)
-# Each event is a hundred deliveries there.
-WIDE = 400
-PACE = 250
-_READY_SECONDS = 120
+# Events ahead where an event is a hundred deliveries.
+_WIDE = 400
+_SAY_SECONDS = 120
+_WORKER = [sys.executable, "-c", "from vicinal_tools.bench.peers.workers import main; main()"]
 
 
 class Scenario(NamedTuple):
@@ -28,8 +34,9 @@ class Scenario(NamedTuple):
     what: str
     publishers: int = 1
     subscribers: int = 1
-    content: bool = False
-    """each subscriber wants a tenth of the events, with ten filters"""
+    filters: int = 0
+    """how many on content each subscriber has, each true of one event in a hundred; 0: it wants everything. With them
+    there are as many subscribers as there are steps, so that each event is for the same number"""
     a_write: int = 100
     window: int = 2_000
     """how many events the publishers may be ahead of the subscribers"""
@@ -37,6 +44,11 @@ class Scenario(NamedTuple):
     most: int = 500_000
     seconds: float = 1.5
     timed: bool = False
+    durable: bool = False
+
+
+def _paced(name: str, what: str, **more: Any) -> Scenario:
+    return Scenario(name, f"{what}, {PACE}/s", a_write=1, pace=PACE, most=PACE * 3, seconds=60, **more)
 
 
 SCENARIOS = {
@@ -44,18 +56,22 @@ SCENARIOS = {
     for one in (
         Scenario("1to1", "1 -> 1, flood"),
         Scenario("fanin", f"{FAN} -> 1, flood", publishers=FAN, a_write=10),
-        Scenario("fanout", f"1 -> {FAN}, flood", subscribers=FAN, window=WIDE, most=60_000),
-        Scenario("content", "1,000 filters, flood", subscribers=FAN, content=True, window=WIDE, most=60_000),
+        Scenario("fanout", f"1 -> {FAN}, flood", subscribers=FAN, window=_WIDE, most=100_000),
+        Scenario("content", "1,000 filters, flood", subscribers=FAN, filters=10, window=_WIDE, most=200_000),
+        _paced("1to1-paced", "1 -> 1"),
+        _paced("fanout-paced", f"1 -> {FAN}", subscribers=FAN),
+        _paced("content-paced", "1,000 filters", subscribers=FAN, filters=10),
+        Scenario("latency", "1 -> 1, 1,000/s", a_write=1, pace=1_000, most=2_500, seconds=60, timed=True),
+        Scenario("durable", "durable publish", most=200_000, durable=True),
     )
 }
 
 
 class Lost(Exception):
-    """A run that does not count, because not everything that was published arrived once."""
+    """A run that does not count, because not everything that was published came once."""
 
 
 class Run(NamedTuple):
-    system: str
     events: int
     deliveries: int
     """those that the subscribers wanted"""
@@ -63,6 +79,9 @@ class Run(NamedTuple):
     broker_cpu: float
     clients_cpu: float
     memory: int
+    """of the broker, at its most"""
+    late: list[float]
+    """how long each event, or each acknowledgement, took, sorted; if the scenario asks for it"""
 
     @property
     def rate(self) -> float:
@@ -71,108 +90,138 @@ class Run(NamedTuple):
 
     @property
     def broker_us(self) -> float:
+        """Microseconds of CPU for a wanted delivery."""
         return self.broker_cpu / self.deliveries * 1e6
 
     @property
     def system_us(self) -> float:
+        """The same of broker, publishers and subscribers."""
         return (self.broker_cpu + self.clients_cpu) / self.deliveries * 1e6
 
 
-def run(scenario: Scenario, system: str, durable: Path | None = None) -> Run:
-    """Raises Lost."""
-    wanted = [[(c + offset) % 100 for offset in _OFFSETS] for c in range(scenario.subscribers)]
-    if scenario.content:
-        filters = [[condition(step, variant) for variant, step in enumerate(steps)] for steps in wanted]
-        useful = BY_CONNECTION * scenario.subscribers // 100
-    else:
-        filters = [["subject = 'Speed'"] for _ in wanted]
-        useful = scenario.subscribers
-    looks = scenario.content and not PROTOCOLS[system].filters
-    an_event = scenario.subscribers if looks else useful
-    with started(system, durable) as broker:
-        tickets_in, tickets_out = multiprocessing.Pipe(duplex=False)
-        subscribers = _Worker(
-            subscribe,
+class Outcome(NamedTuple):
+    runs: list[Run]
+    lost: list[str]
+
+    def median(self, figure: Callable[[Run], float]) -> float:
+        return statistics.median([figure(one) for one in self.runs])
+
+
+def rounds(scenario: Scenario, systems: tuple[str, ...], count: int, place: Path) -> dict[str, Outcome]:
+    """Systems take turns, so that a slow moment slows all of them."""
+    found = {system: Outcome([], []) for system in systems}
+    for _ in range(count):
+        for system in systems:
+            try:
+                found[system].runs.append(run(scenario, system, place))
+            except Lost as lost:
+                found[system].lost.append(str(lost))
+    return found
+
+
+def run(scenario: Scenario, system: str, place: Path) -> Run:
+    """With a fresh broker. `place` is a folder on a disk, for a log if the scenario is durable. Raises Lost."""
+    wanted = [[(c + offset) % STEPS for offset in _OFFSETS[: scenario.filters]] for c in range(scenario.subscribers)]
+    looks = bool(scenario.filters) and not PROTOCOLS[system].filters
+    by_event = scenario.filters or scenario.subscribers
+    with (
+        tempfile.TemporaryDirectory(dir=place, prefix="bench-peers-") as log,
+        started(system, Path(log) if scenario.durable else None) as broker,
+    ):
+        subscribing = Subscribing(
             system,
             broker.port,
-            filters,
+            [[condition(step, n) for n, step in enumerate(steps)] or ["subject = 'Speed'"] for steps in wanted],
             wanted if looks else [],
-            an_event,
+            scenario.subscribers if looks else by_event,
             scenario.window,
             scenario.timed,
-            more=tickets_out,
         )
-        publishers = _Worker(
-            publish,
-            system,
-            broker.port,
-            scenario.publishers,
-            scenario.most,
-            scenario.a_write,
-            scenario.window,
-            scenario.pace,
-            scenario.seconds,
-            more=tickets_in,
-        )
-        with subscribers, publishers:
-            subscribers.receive()
-            publishers.receive()
-            cpu = broker.cpu()
-            subscribers.control.send("go")
-            publishers.control.send("go")
-            published: Published = publishers.receive()
-            subscribers.control.send(published.events)
-            received: Received = subscribers.receive()
-            cpu = broker.cpu() - cpu
-            memory = broker.peak_memory()
-            publishers.control.send("done")
+        publishing = _publishing(scenario, system, broker.port)
+        published, received, cpu = _run(broker, subscribing, publishing)
+        memory = broker.peak_memory()
+    where = f"{system}: {scenario.what}: {published.events:,} events"
     if received.wrong:
-        raise Lost(f"{system}, {scenario.what}: of {published.events:,} events: {received.wrong}")
-    if (received.deliveries, received.useful) != (published.events * an_event, published.events * useful):
-        raise Lost(f"{system}, {scenario.what}: {published.events:,} events, {received.useful:,} wanted deliveries")
-    return Run(
+        raise Lost(f"{where}: {received.wrong}")
+    if received.deliveries != published.events * subscribing.an_event:
+        raise Lost(f"{where}: {received.deliveries:,} deliveries, want {published.events * subscribing.an_event:,}")
+    if received.useful != published.events * by_event:
+        raise Lost(f"{where}: {received.useful:,} wanted deliveries, want {published.events * by_event:,}")
+    late = published.sent if scenario.durable else _late(published.sent, received.times)
+    ended = published.ended if scenario.durable else received.ended
+    seconds = ended - published.began
+    return Run(published.events, received.useful, seconds, cpu, published.cpu + received.cpu, memory, sorted(late))
+
+
+def _publishing(scenario: Scenario, system: str, port: int) -> "Publishing | PublishingDurably":
+    if scenario.durable:
+        return PublishingDurably(port, scenario.most, scenario.seconds)
+    return Publishing(
         system,
-        published.events,
-        received.useful,
-        received.ended - published.began,
-        cpu,
-        published.cpu + received.cpu,
-        memory,
+        port,
+        scenario.publishers,
+        scenario.most,
+        scenario.a_write,
+        scenario.window,
+        scenario.pace,
+        scenario.seconds,
     )
+
+
+def _run(
+    broker: Process, subscribing: Subscribing, publishing: "Publishing | PublishingDurably"
+) -> tuple[Published, Received, float]:
+    tickets_in, tickets_out = multiprocessing.Pipe(duplex=False)
+    with (
+        tickets_in,
+        tickets_out,
+        _Worker(subscribing, tickets_out) as subscribers,
+        _Worker(publishing, tickets_in) as publishers,
+    ):
+        subscribers.receive()
+        publishers.receive()
+        cpu = broker.cpu()
+        subscribers.control.send("go")
+        publishers.control.send("go")
+        published: Published = publishers.receive()
+        subscribers.control.send(published.events)
+        received: Received = subscribers.receive()
+        return published, received, broker.cpu() - cpu
 
 
 class _Worker:
     """A process of clients."""
 
-    def __init__(self, target: Callable[..., None], *arguments: Any, more: Any) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.control, theirs = context.Pipe()
-        self.process = context.Process(target=target, args=(*arguments, theirs, more), daemon=True)
-        self.process.start()
-        theirs.close()
+    def __init__(self, job: "Publishing | PublishingDurably | Subscribing", tickets: Connection) -> None:
+        self.control, theirs = multiprocessing.Pipe()
+        with theirs:
+            descriptors = (theirs.fileno(), tickets.fileno())
+            self.process = subprocess.Popen([*_WORKER, *map(str, descriptors)], pass_fds=descriptors)
+        self.control.send(job)
 
     def receive(self) -> Any:
-        if not self.control.poll(_READY_SECONDS):
-            raise TimeoutError(f"the clients have said nothing for {_READY_SECONDS} s")
-        return self.control.recv()
+        if not self.control.poll(_SAY_SECONDS):
+            raise TimeoutError(f"the clients have said nothing for {_SAY_SECONDS} s")
+        try:
+            return self.control.recv()
+        except EOFError as error:
+            raise RuntimeError(f"the clients ended with exit code {self.process.wait()}") from error
 
     def __enter__(self) -> "_Worker":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.join()
+        self.process.wait()
         self.control.close()
 
 
-def rounds(scenario: Scenario, systems: tuple[str, ...], count: int) -> dict[str, list[Run]]:
-    """Systems take turns, so that a slow moment slows all of them. Raises Lost."""
-    found: dict[str, list[Run]] = {system: [] for system in systems}
-    for _ in range(count):
-        for system in systems:
-            found[system].append(run(scenario, system))
-    return found
+def _late(sent: list[float], times: list[tuple[float, int]]) -> list[float]:
+    """For each event, from when it was sent to the first time that more than those before it had come."""
+    counts = [count for _, count in times]
+    return [times[bisect_right(counts, number)][0] - when for number, when in enumerate(sent)] if times else []
 
 
-def median(runs: list[Run], figure: Callable[[Run], float]) -> float:
-    return statistics.median([figure(one) for one in runs])
+def percentile(late: list[float], percent: int) -> float:
+    """Of what is sorted."""
+    return late[len(late) * percent // 100]

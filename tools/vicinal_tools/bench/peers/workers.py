@@ -4,14 +4,18 @@
         ▲                                                          │
         └──────────────── tickets (a pipe): so many came ──────────┘
 
-A flood is as fast as the broker, and no faster: the publishers are at most a window of events ahead of what the subscribers
-have received, the same for all systems, so that no broker is made to drop what it cannot queue. Each ticket, one byte,
-stands for a quarter of the window.
+A flood is as fast as the broker, and no faster: the publishers are at most a window of events ahead of what the
+subscribers have received, the same for all systems, so that no broker is made to drop what it cannot queue. Each
+ticket, one byte, stands for a quarter of the window.
+
+A worker is told what to do over its control pipe, says when it is ready, is told to go, and says what happened. CPU is
+counted from there on: what it takes to connect and to encode is not.
 """
 
 import os
 import select
 import socket
+import sys
 import time
 from multiprocessing.connection import Connection
 from typing import NamedTuple
@@ -19,19 +23,78 @@ from typing import NamedTuple
 from .clients import PROTOCOLS, Subscriber
 from .events import STEPS, packets, producer
 
-__all__ = ["Published", "Received", "publish", "subscribe"]
+__all__ = ["PATIENCE", "Published", "Publishing", "Received", "Subscribing", "main"]
 
 # Without anything for so long, something was lost.
-_PATIENCE = 5.0
+PATIENCE = 5.0
 _BUFFER = 256 << 10
+
+
+class Publishing(NamedTuple):
+    """What the publishers do: they take turns, `a_write` events at a time, until `most` were sent or time is over."""
+
+    system: str
+    port: int
+    connections: int
+    most: int
+    a_write: int
+    window: int
+    pace: int
+    """writes a second, or 0: as fast as the window lets them"""
+    seconds: float
+
+    def work(self, control: Connection, tickets: Connection) -> None:
+        writes = _writes(self)
+        control.send("ready")
+        control.recv()
+        cpu = time.process_time()
+        began = time.monotonic()
+        if self.pace:
+            sent = _paced(writes, self.pace, began + self.seconds)
+            events = len(sent) * self.a_write
+        else:
+            sent = []
+            events = _flood(writes, self, began + self.seconds, tickets.fileno())
+        control.send(Published(events, began, time.monotonic(), time.process_time() - cpu, sent))
+        control.recv()  # connections stay until everything has come
 
 
 class Published(NamedTuple):
     events: int
     began: float
+    ended: float
     cpu: float
     sent: list[float]
-    """when each was sent, if it was paced"""
+    """when each was sent, if they were paced; how long each took, if they were acknowledged"""
+
+
+class Subscribing(NamedTuple):
+    """What the subscribers do: a connection for each list of filters; they read until the control says how many events
+    there were, and these have come."""
+
+    system: str
+    port: int
+    filters: list[list[str]]
+    wanted: list[list[int]]
+    """the steps that each is interested in, for those that get everything and must look; or empty"""
+    an_event: int
+    """how many deliveries an event is"""
+    window: int
+    timed: bool
+
+    def work(self, control: Connection, tickets: Connection) -> None:
+        found = PROTOCOLS[self.system].subscribers(self.port, self.filters)
+        reader = _Reader(self, found, control, tickets.fileno())
+        control.send("ready")
+        control.recv()
+        cpu = time.process_time()
+        wrong = reader.read()
+        counts = [divmod(came, one.size) for came, one in zip(reader.came, found)]
+        if not wrong and any(rest for _, rest in counts):
+            wrong = "the last delivery of a connection is not whole"
+        deliveries = sum(count for count, _ in counts)
+        useful = reader.useful if self.wanted else deliveries
+        control.send(Received(deliveries, useful, reader.ended, time.process_time() - cpu, wrong, reader.times))
 
 
 class Received(NamedTuple):
@@ -41,64 +104,36 @@ class Received(NamedTuple):
     cpu: float
     wrong: str
     """what is wrong with what came, or nothing"""
-    came: list[tuple[float, int]]
-    """when how many had come, if that was asked for"""
+    times: list[tuple[float, int]]
+    """when how many events had come, if that was asked for"""
 
 
-def publish(
-    system: str,
-    port: int,
-    connections: int,
-    most: int,
-    a_write: int,
-    window: int,
-    pace: float,
-    seconds: float,
-    control: Connection,
-    tickets: Connection,
-) -> None:
-    """The process of the publishers. They take turns, `a_write` events each time, until `most` were sent or the time
-    is over. With a `pace`, so many writes a second."""
-    writes: list[tuple[socket.socket, bytes]] = []
-    protocol = PROTOCOLS[system]
-    turns = most // (connections * a_write)
+def _writes(plan: Publishing) -> list[tuple[socket.socket, bytes]]:
+    turns = plan.most // (plan.connections * plan.a_write)
     by_connection = []
-    for number in range(connections):
+    for number in range(plan.connections):
         name = producer(number)
-        one, prefix, suffix = protocol.publisher(port, name)
-        made = packets(name, prefix, suffix, 0, turns * a_write)
-        joined = [b"".join(made[at : at + a_write]) for at in range(0, len(made), a_write)]
+        one, prefix, suffix = PROTOCOLS[plan.system].publisher(plan.port, name)
+        made = packets(name, prefix, suffix, 0, turns * plan.a_write)
+        joined = [b"".join(made[at : at + plan.a_write]) for at in range(0, len(made), plan.a_write)]
         by_connection.append([(one, data) for data in joined])
-    for turn in zip(*by_connection):
-        writes.extend(turn)
-    control.send("ready")
-    control.recv()
-    cpu = time.process_time()
-    began = time.monotonic()
-    if pace:
-        sent = _paced(writes, pace, began + seconds)
-        events = len(sent)
-    else:
-        sent = []
-        events = _flood(writes, a_write, window, began + seconds, tickets.fileno())
-    control.send(Published(events, began, time.process_time() - cpu, sent))
-    control.recv()  # connections stay until everything has come
+    return [write for turn in zip(*by_connection) for write in turn]
 
 
-def _flood(writes: list[tuple[socket.socket, bytes]], a_write: int, window: int, end: float, tickets: int) -> int:
+def _flood(writes: list[tuple[socket.socket, bytes]], plan: Publishing, end: float, tickets: int) -> int:
     sent = 0
-    allowed = window
+    allowed = plan.window
     for one, data in writes:
-        if sent + a_write > allowed:
-            if time.monotonic() >= end or not select.select([tickets], [], [], _PATIENCE)[0]:
-                break
-            allowed += len(os.read(tickets, 64)) * (window // 4)
+        while sent + plan.a_write > allowed:
+            if time.monotonic() >= end or not select.select([tickets], [], [], PATIENCE)[0]:
+                return sent
+            allowed += len(os.read(tickets, 64)) * (plan.window // 4)
         one.sendall(data)
-        sent += a_write
+        sent += plan.a_write
     return sent
 
 
-def _paced(writes: list[tuple[socket.socket, bytes]], pace: float, end: float) -> list[float]:
+def _paced(writes: list[tuple[socket.socket, bytes]], pace: int, end: float) -> list[float]:
     sent = []
     due = time.monotonic()
     for one, data in writes:
@@ -114,81 +149,47 @@ def _paced(writes: list[tuple[socket.socket, bytes]], pace: float, end: float) -
     return sent
 
 
-def subscribe(
-    system: str,
-    port: int,
-    filters: list[list[str]],
-    wanted: list[list[int]],
-    an_event: int,
-    window: int,
-    timed: bool,
-    control: Connection,
-    tickets: Connection,
-) -> None:
-    """The process of the subscribers: a connection for each list of filters. `wanted` has the steps that each is
-    interested in, for those that get everything and must look, or nothing. An event is `an_event` deliveries."""
-    found = PROTOCOLS[system].subscribers(port, filters)
-    by_event = sum([one.size for one in found]) * an_event // len(found)
-    reader = _Reader(found, wanted, by_event, window // 4, tickets.fileno(), control, timed)
-    control.send("ready")
-    control.recv()
-    cpu = time.process_time()
-    wrong = reader.read()
-    counts = [divmod(came, one.size) for came, one in zip(reader.came, found)]
-    if any([rest for _, rest in counts]):
-        wrong = "the last delivery of a connection is not whole"
-    deliveries = sum([count for count, _ in counts])
-    useful = reader.useful if wanted else deliveries
-    control.send(Received(deliveries, useful, reader.ended, time.process_time() - cpu, wrong, reader.times))
-
-
 class _Reader:
-    def __init__(
-        self,
-        subscribers: list[Subscriber],
-        wanted: list[list[int]],
-        by_event: int,
-        a_ticket: int,
-        tickets: int,
-        control: Connection,
-        timed: bool,
-    ) -> None:
-        self.sockets = [one.socket for one in subscribers]
-        self.sizes = [one.size for one in subscribers]
-        self.step_at = [one.step_at for one in subscribers]
-        self.unwanted = [bytes(set(range(STEPS)) - set(steps)) for steps in wanted]
-        self.by_event = by_event
-        self.a_ticket = a_ticket
-        self.tickets = tickets
+    """Reads from all connections and counts bytes, and no more: all deliveries of a connection have one size. Where the
+    subscribers must look, one slice takes the byte that matters out of all deliveries in the buffer, and one call
+    throws away those that are not wanted."""
+
+    def __init__(self, plan: Subscribing, found: list[Subscriber], control: Connection, tickets: int) -> None:
+        self.sockets = [one.socket for one in found]
+        self.sizes = [one.size for one in found]
+        self.step_at = [one.step_at for one in found]
+        self.unwanted = [bytes(set(range(STEPS)) - set(steps)) for steps in plan.wanted]
+        self.by_event = sum(self.sizes) * plan.an_event // len(found)
+        self.a_ticket = self.by_event * (plan.window // 4)
+        self.timed = plan.timed
         self.control = control
-        self.timed = timed
-        self.came = [0] * len(subscribers)
+        self.tickets = tickets
+        self.came = [0] * len(found)
         """bytes by connection"""
         self.useful = 0
         self.ended = 0.0
         self.times: list[tuple[float, int]] = []
 
     def read(self) -> str:
-        """Until as much has come as the control says, or nothing more comes."""
+        """What went wrong."""
         poll = select.epoll()
-        poll.register(self.control.fileno(), select.EPOLLIN)
+        control = self.control.fileno()
+        poll.register(control, select.EPOLLIN)
         numbers = {}
         for number, one in enumerate(self.sockets):
             one.setblocking(False)
             poll.register(one.fileno(), select.EPOLLIN)
             numbers[one.fileno()] = number
-        control = self.control.fileno()
         came, unwanted = self.came, self.unwanted
         receive = [one.recv_into for one in self.sockets]
         buffer = bytearray(_BUFFER)
         total = 0
         expected = -1
-        a_ticket = self.by_event * self.a_ticket
-        next_ticket = a_ticket
+        next_ticket = self.a_ticket
         while total != expected:
-            ready = poll.poll(_PATIENCE)
+            ready = poll.poll(PATIENCE)
             if not ready and expected >= 0:
-                return f"{(expected - total) / self.by_event:,.1f} events did not arrive"
+                return f"{(expected - total) / self.by_event:,.2f} did not arrive"
             for descriptor, _ in ready:
                 if descriptor == control:
                     expected = self.control.recv() * self.by_event
@@ -197,17 +198,23 @@ class _Reader:
                 number = numbers[descriptor]
                 size = receive[number](buffer)
                 if not size:
-                    return f"the broker closed connection {number}"
+                    return f"the broker has closed connection {number}"
                 if unwanted:
                     first = (self.step_at[number] - came[number]) % self.sizes[number]
                     self.useful += len(buffer[first : size : self.sizes[number]].translate(None, unwanted[number]))
                 came[number] += size
                 total += size
             if total >= next_ticket:
-                new = (total - next_ticket) // a_ticket + 1
+                new = (total - next_ticket) // self.a_ticket + 1
                 os.write(self.tickets, b"." * new)
-                next_ticket += new * a_ticket
+                next_ticket += new * self.a_ticket
             if self.timed:
                 self.times.append((time.monotonic(), total // self.by_event))
         self.ended = time.monotonic()
         return ""
+
+
+def main() -> None:
+    """The process. Its arguments are the descriptors of the control pipe and of the one for tickets."""
+    control, tickets = (Connection(int(one)) for one in sys.argv[1:])
+    control.recv().work(control, tickets)
