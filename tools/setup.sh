@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the Makefile needs of the machine: Python 3.11 or later with venv, Java 17 or later for the Spark tests, and
-# mkfs.xfs for the power-cut test.
+# What the Makefile needs of the machine: Python 3.11 or later with venv, Java 17 or later for the Spark tests,
+# mkfs.xfs for the power-cut test, mosquitto and nats-server for `make bench` to measure the broker beside.
 # As root on Debian what is missing is installed; else it is named with the command that installs it. The last line
 # on stdout, and the only one, is the Python to use; everything said to people goes to stderr.
 set -euo pipefail
@@ -70,6 +70,16 @@ fi
 # The power-cut test of the event log snapshots an XFS; elsewhere it is skipped and says so.
 if ! command -v mkfs.xfs >/dev/null && can_install; then
     install xfsprogs || true
+fi
+
+# Without them `make bench` leaves out what it measures beside them, and says so. It starts its own: as services of this
+# machine, which Debian makes of them, nobody has asked for them.
+peers=()
+for peer in mosquitto nats-server; do
+    [ -n "$(PATH=$PATH:/usr/sbin command -v "$peer")" ] || peers+=("$peer")
+done
+if [ ${#peers[@]} -gt 0 ] && can_install && install "${peers[@]}" && command -v systemctl >/dev/null; then
+    systemctl disable --now "${peers[@]}" >/dev/null 2>&1 || true
 fi
 
 echo "$python"

@@ -9,10 +9,11 @@ lean for all three. Publishers are one process, subscribers another, the broker 
     systems.py      how a broker is started, stopped and measured
     clients.py      how each protocol publishes and subscribes
     workers.py      the process that publishes, and the one that receives
+    durable.py      the process that publishes and waits until it is on disk
     scenarios.py    who sends how much to whom; one run
-    rows.py         the figures of `make bench`, with their goals
+    figures.py      the figures of `make bench`, with their goals
 """
 
-from .rows import rows
+from .figures import rows
 
 __all__ = ["rows"]

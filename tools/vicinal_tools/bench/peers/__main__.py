@@ -2,7 +2,7 @@
 
 import click
 
-from .rows import folder
+from .figures import folder
 from .scenarios import SCENARIOS, Outcome, percentile, rounds
 from .systems import SYSTEMS, missing
 

@@ -1,0 +1,101 @@
+"""The peer benchmark, tiny, with each broker: nothing is lost, and what is counted is what was sent."""
+
+from pathlib import Path
+
+import pytest
+
+from vicinal.filter import Filter
+from vicinal.wire import decode
+from vicinal_tools.bench.peers import events, figures, scenarios, systems, workers
+
+
+def tiny(name: str) -> scenarios.Scenario:
+    """10 filters each would be another test of the same."""
+    one = scenarios.SCENARIOS[name]
+    return one._replace(most=min(one.most, 4_000 if one.publishers > 1 else 1_000), filters=min(one.filters, 1))
+
+
+@pytest.mark.parametrize("system", systems.SYSTEMS)
+@pytest.mark.parametrize("name", ["1to1", "fanin", "fanout", "content", "latency"])
+def test_nothing_is_lost(name: str, system: str, tmp_path: Path) -> None:
+    if systems.missing((system,)):
+        pytest.skip(f"{system} is not installed: tools/setup.sh installs it on Debian")
+    scenario = tiny(name)
+    if scenario.pace:
+        scenario = scenario._replace(most=100)
+    done = scenarios.run(scenario, system, tmp_path)
+    assert done.events == scenario.most
+    assert done.deliveries == done.events * (scenario.filters or scenario.subscribers)
+    assert len(done.late) == (done.events if scenario.timed else 0)
+    assert all(late > 0 for late in done.late)
+    assert done.broker_cpu > 0
+    assert done.clients_cpu > 0
+    assert done.memory > 1 << 20
+
+
+def test_durable(tmp_path: Path) -> None:
+    done = scenarios.run(tiny("durable"), "vicinal", tmp_path)
+    assert (done.events, done.deliveries, len(done.late)) == (1_000, 1_000, 1_000)
+    assert done.late == sorted(done.late)
+
+
+def test_events_have_one_size_and_their_own_numbers() -> None:
+    made = events.packets(events.producer(7), b"<", b">", 5, 300)
+    assert {len(data) for data in made} == {events.SIZE + 2}
+    read = [decode(data[1:-1]) for data in made]
+    assert [event.seq for event in read] == [events.FIRST_SEQ + 5 + number for number in range(300)]
+    assert {event.producer for event in read} == {events.producer(7)}
+
+
+def test_the_byte_says_what_the_filters_say() -> None:
+    """Who looks at the byte wants the same events as who subscribes."""
+    made = events.packets(events.producer(0), b"", b"", 0, events.STEPS)
+    read = [decode(data) for data in made]
+    assert sorted(data[events.STEP_AT] for data in made) == list(range(events.STEPS))
+    for step in range(0, events.STEPS, 9):
+        for variant in (0, 9):
+            condition = Filter(events.condition(step, variant))
+            assert [condition.matches(event) for event in read] == [data[events.STEP_AT] == step for data in made]
+
+
+def test_a_thousand_filters_are_a_thousand() -> None:
+    assert len({events.condition(step, variant) for step in range(events.STEPS) for variant in range(10)}) == 1_000
+
+
+def test_loss_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a broker had swallowed the last event, and delivered one twice."""
+    run = scenarios._run
+    for wrong in (-1, 1):
+
+        def other(*arguments: object, wrong: int = wrong) -> tuple[workers.Published, workers.Received, float]:
+            published, received, cpu = run(*arguments)  # type: ignore[arg-type]
+            return published, received._replace(deliveries=received.deliveries + wrong), cpu
+
+        monkeypatch.setattr(scenarios, "_run", other)
+        outcome = scenarios.rounds(tiny("1to1"), ("vicinal",), 1, tmp_path)["vicinal"]
+        assert outcome.runs == []
+        assert "deliveries, want 1,000" in outcome.lost[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "peers", "met"),
+    [
+        ("1to1", 30.0, (10.0, 99.0), True),
+        ("1to1", 29.0, (10.0, 1.0), False),
+        ("content", 120.0, (10.0, 24.0), True),
+        ("content", 120.0, (10.0, 25.0), False),
+        ("fanout-paced", 1.0, (1.01, 9.0), True),
+        ("fanout-paced", 1.0, (0.99, 9.0), False),
+    ],
+)
+def test_goals(name: str, ours: float, peers: tuple[float, float], met: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deliveries a second in floods, and their CPU when paced."""
+
+    def outcome(figure: float) -> scenarios.Outcome:
+        return scenarios.Outcome([scenarios.Run(1, 1, 1 / figure, figure * 1e-6, 0, 1 << 20, [])], [])
+
+    found = dict(zip(systems.SYSTEMS, map(outcome, (ours, *peers))))
+    monkeypatch.setattr(figures, "rounds", lambda *_: found)
+    judged = {one[0]: one for one in figures.JUDGED}
+    row = figures._beside(*judged[name], 1)
+    assert row.met is met
