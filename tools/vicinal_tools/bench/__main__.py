@@ -7,7 +7,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from . import Row, device, event_log, geometry, language, many_filters, peers
+from . import Row, connections, device, event_log, geometry, language, many_filters, peers
 
 
 def main() -> int:
@@ -20,6 +20,7 @@ def main() -> int:
         ("on a device", device),
         ("event log", event_log),
         ("Index", many_filters),
+        ("TLS connections, half a minute", connections),
         ("broker beside mosquitto and nats-server, for minutes", peers),
     ):
         with console.status(f"measuring: {title}"):
@@ -33,7 +34,9 @@ def main() -> int:
 
 def _table(rows: list[Row]) -> Table:
     machine = f"CPython {platform.python_version()}, {platform.machine()}"
-    table = Table(title=f"Vicinal on {machine}; CPU times, best of five rounds; brokers: median of three", title_justify="left")
+    table = Table(
+        title=f"Vicinal on {machine}; CPU times, best of five rounds; brokers: median of three", title_justify="left"
+    )
     for column in ("what", "figure", "against", "ratio", "goal", ""):
         table.add_column(column)
     for row in rows:
