@@ -95,8 +95,8 @@ async def _started(folder: Path, plan: Plan) -> AsyncIterator[Attack]:
 
 
 async def _knows(overlay: Overlay, name: str, count: int) -> bool:
-    found = await overlay.status(name)
-    return bool(found["overlay"]["interest"] >= count)
+    found = (await overlay.status(name))["overlay"]
+    return bool(found["interest"] + found["subscriptions"] >= count)
 
 
 async def attack(folder: Path, plan: Plan) -> tuple[Verdict, str]:

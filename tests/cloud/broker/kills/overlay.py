@@ -31,6 +31,7 @@ dimension = "geography"
 name = "london"
 dimension = "geography"
 supers = ["uk"]
+output = "TRUE"
 """
 
 
