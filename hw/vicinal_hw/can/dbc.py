@@ -8,11 +8,14 @@ A signal is an int where its factor and offset are whole, else a float, as canto
 message are there when their multiplexer says so, to any depth.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vicinal.cosmic.mapping import Field, Mapping, Message
 from vicinal.errors import LocalProtocolError
+
+from ._dbc_cut import cut
 
 if TYPE_CHECKING:
     from cantools.database.can.message import Message as DbcMessage
@@ -21,23 +24,26 @@ if TYPE_CHECKING:
 __all__ = ["load", "loads"]
 
 
-def load(path: str | Path, by_name: bool = False, strict: bool = True) -> Mapping:
-    """`by_name` gives values of a value table as its names; without `strict` overlapping signals are let through."""
+def load(path: str | Path, by_name: bool = False, strict: bool = True, only: Iterable[str] = ()) -> Mapping:
+    """`by_name` gives values of a value table as its names; without `strict` overlapping signals are let through. Where
+    only some messages are of use, `only` has their names: the rest of a large file need not be understood."""
     try:
         # Vector's tools write Windows text; a byte that it lacks is a letter of a comment.
         text = Path(path).read_text(encoding="cp1252", errors="replace")
     except OSError as error:
         raise LocalProtocolError(f"{path}: {error.strerror}") from error
-    return loads(text, str(path), by_name, strict)
+    return loads(text, str(path), by_name, strict, only)
 
 
-def loads(text: str, file: str = "dbc", by_name: bool = False, strict: bool = True) -> Mapping:
+def loads(
+    text: str, file: str = "dbc", by_name: bool = False, strict: bool = True, only: Iterable[str] = ()
+) -> Mapping:
     import cantools
     from cantools.database.can.database import Database
     from cantools.database.errors import Error, UnsupportedDatabaseFormatError
 
     try:
-        database = cantools.database.load_string(text, database_format="dbc", strict=strict)
+        database = cantools.database.load_string(cut(text, frozenset(only)), database_format="dbc", strict=strict)
     except (UnsupportedDatabaseFormatError, Error) as error:
         raise LocalProtocolError(f"{file}: not a DBC file that cantools reads: {_reason(error)}") from error
     assert isinstance(database, Database)

@@ -23,18 +23,18 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 def compile_message(message: Message) -> Callable[[bytes], dict[str, Any]]:
     source = Source(message)
     lines = ["def decode(data):", *source.frame()]
-    if message._switches:
+    if message.switches:
         lines.append(" found = {}")
         for field in message.fields:
             indent = " "
             if field.when is not None:
                 lines.append(f" if {source.switch(field.when[0])} in {tuple(field.when[1])!r}:")
                 indent = "  "
-            if field.name in message._switches:
+            if field.name in message.switches:
                 lines.append(f"{indent}{source.switch(field.name)} = {source.raw(field)}")
             lines.append(f"{indent}found[{field.name!r}] = {source.value(field)}")
         # A switch that is not in this frame is None, and no condition holds of it.
-        lines[1:1] = [f" {source.switch(name)} = None" for name in sorted(message._switches)]
+        lines[1:1] = [f" {source.switch(name)} = None" for name in sorted(message.switches)]
         lines.append(" return found")
     else:
         items = [f"{field.name!r}: {source.value(field)}" for field in message.fields]
@@ -49,7 +49,7 @@ class Source:
     def __init__(self, message: Message) -> None:
         self.message = message
         self.constants: dict[str, Any] = {"from_bytes": int.from_bytes}
-        self._switches = {name: f"switch{at}" for at, name in enumerate(sorted(message._switches))}
+        self._switches = {name: f"switch{at}" for at, name in enumerate(sorted(message.switches))}
 
     def frame(self) -> list[str]:
         """What to say first: the frame as a number, in the byte orders that are used."""

@@ -37,7 +37,7 @@ _EXTENDED_FLAG = 1 << 31
 class Message:
     """What the frames with one identifier carry. The order of `fields` is that of the event's parameters."""
 
-    __slots__ = ("_decoder", "_switches", "by_name", "extended", "fields", "id", "length", "subject")
+    __slots__ = ("_decoder", "by_name", "extended", "fields", "id", "length", "subject", "switches")
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Message:
         self.length = length
         for field in fields:
             field.place(length)
-        self._switches = {field.when[0] for field in fields if field.when is not None}
+        self.switches = {field.when[0] for field in fields if field.when is not None}
         self._decoder: Callable[[bytes], dict[str, Any]] | None = None
 
     @property
@@ -71,10 +71,13 @@ class Message:
         if self._decoder is None:
             self._decoder = self._interpret if MICROPYTHON else self._compiled()
         if len(data) < self.length:
-            raise RemoteProtocolError(
-                f"{self.subject} ({self.id:#x}) with {len(data)} bytes of data, it has {self.length}", len(data)
-            )
+            raise self.too_short(data)
         return self._decoder(data if len(data) == self.length else data[: self.length])
+
+    def too_short(self, data: bytes) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            f"{self.subject} ({self.id:#x}) with {len(data)} bytes of data, it has {self.length}", len(data)
+        )
 
     def decode(self, data: bytes, attrs: "Any" = ()) -> Event:
         params = self.params(data)
@@ -99,7 +102,7 @@ class Message:
                 raise LocalProtocolError(f"{self._title()}: {error}")
             used += 1
             frame[field.big] |= bits << field.shift
-            if field.name in self._switches:
+            if field.name in self.switches:
                 present[field.name] = field.with_sign(bits)
         if used != len(event.params):
             self._too_many(event, present)
@@ -127,7 +130,7 @@ class Message:
             if field.when is not None and present.get(field.when[0]) not in field.when[1]:
                 continue
             found[field.name] = field.decode(data, self.by_name)
-            if field.name in self._switches:
+            if field.name in self.switches:
                 present[field.name] = field.raw(data)
         return found
 

@@ -1,0 +1,1 @@
+"""What `vicinal can` does: logs read, decoded and replayed, buses watched, calendars drawn."""
