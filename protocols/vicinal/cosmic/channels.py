@@ -1,9 +1,9 @@
 """Event channels: what an application holds of COSMIC (seed 001, 2.3.3; spec/cosmic.md, channels).
 
     speed = SrtChannel(node, etag, deadline=20000, validity=100000)
-    speed.announce(on_exception)                publishing: only the exception handler exists
+    speed.announce(now, on_exception)               publishing: only the exception handler exists
     speed.publish(event, now)
-    speed.subscribe(on_event, on_exception)     on_event(event, tx_node, now), on_exception(reason, event, now)
+    speed.subscribe(on_event, now, on_exception)    on_event(event, tx_node, now), on_exception(reason, event, now)
 
 A channel turns events into bytes with its codec, an object with encode(event) and decode(data): `vicinal.wire` unless
 another is given (a mapping, or `Raw` for those who speak bytes). What does not fit into a frame goes in fragments, on
@@ -48,6 +48,7 @@ class Channel:
     """What the three classes share. A channel belongs to one node; its etag was bound before."""
 
     max_length = limits.MAX_EVENT_BYTES
+    slot: "Any" = None  # of a hard real-time channel, see hrt.py
 
     def __init__(self, node: "Node", etag: int, codec: "Any" = None, fragmented: "bool | None" = None) -> None:
         if not 0 <= etag <= MAX_ETAG:
@@ -64,29 +65,31 @@ class Channel:
         self.on_failed: OnException | None = None  # the publisher's
         self.begun: Message | None = None  # an event some of whose fragments are sent
 
-    def announce(self, on_exception: "OnException | None" = None) -> None:
-        self.node.add(self)
+    def announce(self, now: int, on_exception: "OnException | None" = None) -> None:
         self.announced = True
         self.on_failed = on_exception
+        self.node.add(self, now)
 
     def unannounce(self, now: int) -> None:
         """What is still queued is dropped, and said to be."""
         self.announced = False
         self.node.withdraw(self, now)
+        self.on_failed = None
 
-    def subscribe(self, on_event: "OnEvent", on_exception: "OnException | None" = None) -> None:
-        self.node.add(self)
+    def subscribe(self, on_event: "OnEvent", now: int, on_exception: "OnException | None" = None) -> None:
         self.on_event = on_event
         self.on_lost = on_exception
+        self.node.add(self, now)
 
-    def unsubscribe(self) -> None:
+    def unsubscribe(self, now: int) -> None:
         self.on_event = self.on_lost = None
+        self.node.add(self, now)
 
     def _encode(self, event: "Any") -> bytes:
         if not self.announced:
             raise LocalProtocolError(f"channel {self.etag} is not announced")
         data: bytes = self.codec.encode(event)
-        most = self.max_length if self.fragmented else MAX_DATA
+        most = self.max_length if self.fragmented else min(self.max_length, MAX_DATA)
         if len(data) > most:
             raise LimitError(f"bytes of an event on channel {self.etag}", len(data), most)
         return data
@@ -112,6 +115,8 @@ class Channel:
         if self.fragmented:
             node.count("in fragments")
             data = node.reassembly().receive(tx_node, self.etag, payload, now)
+            if data is not None:
+                node.count("in reassembled")
         if data is not None:
             self._deliver(tx_node, data, now)
 

@@ -127,11 +127,12 @@ class Node:
         self._doubtful = []
         self._finish(now)
 
-    def transmit_error(self, now: int) -> None:
-        """The frame was destroyed on the bus; the controller sends it again if frame_to_send still says so."""
+    def transmit_error(self, now: int, frame: "Frame | None" = None) -> None:
+        """A frame of ours was destroyed on the bus; the controller sends it again if frame_to_send still says so. Only
+        where the shell knows which frame it was are omissions of hard real-time ones counted."""
         self.count("out errors")
         if self._hrt is not None:
-            self._hrt.transmit_error(now)
+            self._hrt.transmit_error(frame, now)
         self._finish(now)
 
     def next_timeout(self) -> "int | None":
@@ -179,11 +180,23 @@ class Node:
 
     # What channels call
 
-    def add(self, channel: "Channel") -> None:
-        known = self.channels.get(channel.etag)
-        if known is not None and known is not channel:
+    def add(self, channel: "Channel", now: int) -> None:
+        """A channel that is announced or subscribed to; otherwise it is forgotten."""
+        known = self.channels.get(channel.etag, channel)
+        if known is not channel:
             raise LocalProtocolError(f"etag {channel.etag} has a channel already")
-        self.channels[channel.etag] = channel
+        used = channel.announced or channel.on_event is not None
+        if used:
+            self.channels[channel.etag] = channel
+        else:
+            self.channels.pop(channel.etag, None)
+        if channel.slot is not None:
+            if self._hrt is None:
+                from .hrt import Slots
+
+                self._hrt = Slots(self)
+            self._hrt.set_used(channel, used)
+        self._finish(now)
 
     def put(self, message: Message, now: int) -> bool:
         self.count("out accepted")
@@ -198,7 +211,9 @@ class Node:
             if message.owner is channel:
                 self.queue.remove(message)
                 self._drop(message, "unannounced", now)
-        self._finish(now)
+        if self._hrt is not None:
+            self._hrt.withdraw(channel, now)
+        self.add(channel, now)
 
     def reassembly(self) -> "Reassembly":
         if self._reassembly is None:

@@ -1,13 +1,14 @@
 """What a node sends next: soft real time by deadline, non real time by what is left (spec/cosmic.md, scheduling).
 
 A deadline becomes a priority, so that arbitration on the bus is earliest deadline first over all nodes. What counts is
-how long a message can still wait, in units of half a longest frame:
+how long a message can still wait, in units of a quarter of a longest frame:
 
     x = floor((deadline - now - time to send) / unit)       below 64: priority 1 + x; above: 32 for each doubling
 
-Near the deadline the steps are so fine that two frames differ, and farther away they are a 32nd to a 64th of the wait:
-250 priorities reach 3,711 units, 0.3 s at 1 Mbit/s. (Equal steps of a frame, the usual rule, end at 250 frames and
-cannot tell apart what is due within the same frame.) While a message waits its priority rises: `promoted_at` says when.
+Near the deadline the steps are finer than a frame, so that two frames differ; farther away they are a 32nd to a 64th of
+the wait, and 250 priorities reach 3,711 units, 0.15 s at 1 Mbit/s. (Equal steps of a frame, the usual rule, end at 250
+frames, and what is due within one of them is sent in any order, which costs a tenth more misses where they are few.)
+While a message waits its priority rises: `promoted_at` says when.
 
 One queue for each node, one frame of it in the controller: a queue of frames in the controller would hold back an
 urgent one behind an idle one.
@@ -96,7 +97,7 @@ class TransmitQueue:
     def __init__(self, frame_time: int, max_messages: int = MAX_MESSAGES, max_bytes: int = MAX_BYTES) -> None:
         """`frame_time` is that of a longest frame."""
         self.frame_time = frame_time
-        self.unit = frame_time >> 1
+        self.unit = frame_time >> 2
         self.max_messages = max_messages
         self.max_bytes = max_bytes
         self.size = 0
@@ -152,6 +153,8 @@ class TransmitQueue:
     def remove(self, message: Message) -> None:
         (self.nrt if message.priority else self.srt).remove(message)
         self.size -= message.size
+        if not self.srt and not self.nrt:
+            self._check = None
 
     def head(self, now: int) -> "tuple[Message, int, int | None] | None":
         """The message to send now, its priority, and when that changes if nothing else happens."""
