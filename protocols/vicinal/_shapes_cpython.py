@@ -14,17 +14,18 @@ The function's text is made of numbers only. What a stranger chose (names, the s
 """
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import limits
 from ._cbor import float_bytes
 from .errors import LocalProtocolError
 from .event import Event, attributes_module
+from .filter._ast import ATTRIBUTE, PARAM
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Shapes"]
+__all__ = ["Field", "Shapes", "layout"]
 
 # A function takes some 200 us to make. One miss in so many is learned from: what is frequent is learned soon, and who
 # never sends the same shape twice costs little more than without.
@@ -33,8 +34,19 @@ _LEARN_EVERY = 16
 _MAX_OF_LENGTH = 8
 _MAX_SHAPES = 512
 
-_ARGUMENTS = {24: ("B", 24), 25: ("H", 1 << 8), 26: ("I", 1 << 16), 27: ("Q", 1 << 32)}
-_FLOATS = {25: ("e", 2), 26: ("f", 4), 27: ("d", 8)}
+# By the size of what follows the head: what unpacks it, and the least that needs so many bytes.
+_INTEGERS = {1: ("B", 24), 2: ("H", 1 << 8), 4: ("I", 1 << 16), 8: ("Q", 1 << 32)}
+_FLOATS = {2: "e", 4: "f", 8: "d"}
+
+
+class Field(NamedTuple):
+    """Something that varies. `place` is (kind, name) as a filter has it, None for producer and seq. `kind` is "+" or
+    "-" for integers, "small+" and "small-" for those that are their head, "float", "bool", "text" or "bytes"."""
+
+    place: tuple[int, str] | None
+    kind: str
+    start: int
+    size: int
 
 
 class Shapes:
@@ -77,77 +89,123 @@ class Shapes:
 
 def _shape_of(data: bytes, event: Event) -> "Callable[[bytes], Event | None] | None":
     """For an event that was read from the data; None for one that has an event or an area in it."""
+    fields = layout(data, event)
+    if fields is None:
+        return None
+    pieces, format = _constants(data, fields)
+    places = "".join([f"c{n}, v{n}, " for n in range(len(fields))]) + f"c{len(fields)},"
+    lines = [
+        f"{places} = unpack(data)",
+        f"if {' or '.join([f'c{n} != k{n}' for n in range(len(pieces))])}: return None",
+    ]
+    lines += [f"if {check}: return None" for check in [_check(n, field) for n, field in enumerate(fields)] if check]
+    values = [_value(n, field) for n, field in enumerate(fields)]
+    who = ("None", "None") if event.producer is None else (values.pop(0), values.pop(0))
+    named = [f"n{n}: {value}" for n, value in enumerate(values)]
+    lines += [
+        "event = new(Event)",
+        "event.subject = subject",
+        f"event.producer = {who[0]}",
+        f"event.seq = {who[1]}",
+        "event._nesting = 1",
+        "event._wire = data",
+        f"event.params = {{{', '.join(named[: len(event.params)])}}}",
+        f"event.attrs = {{{', '.join(named[len(event.params) :])}}}",
+    ]
+    if event.attrs:
+        lines.append("check_attributes(event.attrs)")
+    lines.append("return event")
+    names: dict[str, Any] = {
+        **{f"k{n}": piece for n, piece in enumerate(pieces)},
+        **{f"n{n}": name for n, name in enumerate([*event.params, *event.attrs])},
+        "unpack": Struct(format).unpack,
+        "new": Event.__new__,
+        "Event": Event,
+        "subject": event.subject,
+        "float_bytes": float_bytes,
+        "check_attributes": attributes_module().check,
+    }
+    exec("def shape(data):\n" + "".join([f"    {line}\n" for line in lines]), names)
+    found: Callable[[bytes], Event | None] = names["shape"]
+    return found
+
+
+def _constants(data: bytes, fields: list[Field]) -> tuple[list[bytes], str]:
+    """What stands before, between and after the fields, and the format that unpacks them in turn."""
+    pieces: list[bytes] = []
+    format = ">"
+    at = 0
+    for field in fields:
+        pieces.append(data[at : field.start])
+        format += f"{field.start - at}s{_code(field)}"
+        at = field.start + field.size
+    pieces.append(data[at:])
+    return pieces, f"{format}{len(data) - at}s"
+
+
+def _code(field: Field) -> str:
+    if field.kind in ("text", "bytes"):
+        return f"{field.size}s"
+    return _FLOATS[field.size] if field.kind == "float" else _INTEGERS[field.size][0]
+
+
+def _check(number: int, field: Field) -> str:
+    """When it is not what the strict reader would take, or for it alone to say."""
+    name = f"v{number}"
+    if field.kind in ("+", "-"):
+        return f"not {_INTEGERS[field.size][1]} <= {name} <= {limits.INT_MAX}"
+    if field.kind in ("small+", "small-"):
+        least = 0x20 if field.kind == "small-" else 0
+        return f"not {least} <= {name} < {least + 24}"
+    if field.kind == "bool":
+        return f"{name} != 0xF4 and {name} != 0xF5"
+    if field.kind == "float":
+        # The last byte of a float that fits into half the bytes is 0. Only one NaN is right: the reader knows it.
+        last = field.start + field.size - 1
+        shorter = f" or not data[{last}] and len(float_bytes({name})) != {field.size + 1}" if field.size > 2 else ""
+        return f"{name} != {name}{shorter}"
+    return ""
+
+
+def _value(number: int, field: Field) -> str:
+    name = f"v{number}"
+    return {"-": f"-1 - {name}", "small-": f"31 - {name}", "bool": f"{name} == 0xF5", "text": f"{name}.decode()"}.get(
+        field.kind, name
+    )
+
+
+def layout(data: bytes, event: Event) -> list[Field] | None:
+    """What varies in events like one that was read from the data, in order: producer and seq if it has them, values of
+    parameters, values of attributes."""
     values = [*event.params.values(), *event.attrs.values()]
     if any([type(value) not in (str, int, float, bool, bytes) for value in values]):
         return None
-    return _Pieces(data).function(event)
+    walk = _Walk(data)
+    walk.head()
+    walk.name()  # subject
+    for part in (event.producer, event.seq):
+        if part is None:
+            walk.at += 1
+        else:
+            walk.value(None)
+    for kind, named in ((PARAM, event.params), (ATTRIBUTE, event.attrs)):
+        walk.head()
+        for name in named:
+            walk.name()
+            walk.value((kind, name))
+    return walk.fields
 
 
-class _Pieces:
-    """Walks over the bytes of one event: what is constant, then what varies, in turn."""
+class _Walk:
+    """Over the bytes of an event that is known to be right."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
-        self.start = 0  # of the constant piece that is open
-        self.format = ">"
-        self.constants: dict[str, Any] = {}
-        self.checks: list[str] = []
-        self.count = 0
-        self.names = 0
+        self.fields: list[Field] = []
 
-    def function(self, event: Event) -> "Callable[[bytes], Event | None]":
-        """Its shape as a function."""
-        self._head()
-        self._skip()  # subject
-        producer = self._value() if event.producer is not None else self._null()
-        seq = self._value() if event.seq is not None else self._null()
-        params = self._named(event.params)
-        attrs = self._named(event.attrs)
-        self._constant()
-        places = ", ".join([f"c{n}, v{n}" for n in range(self.count)] + [f"c{self.count}"])
-        equal = " or ".join([f"c{n} != k{n}" for n in range(self.count + 1)])
-        lines = [f"{places}, = unpack(data)", f"if {equal}: return None"]
-        lines += [f"if {check}: return None" for check in self.checks]
-        lines += [
-            "event = new(Event)",
-            "event.subject = subject",
-            f"event.producer = {producer}",
-            f"event.seq = {seq}",
-            "event._nesting = 1",
-            "event._wire = data",
-            f"event.params = {params}",
-            f"event.attrs = {attrs}",
-            "check_attributes(event.attrs)" if event.attrs else "",
-            "return event",
-        ]
-        source = "def shape(data):\n" + "".join([f"    {line}\n" for line in lines if line])
-        names: dict[str, Any] = {
-            **self.constants,
-            **{f"n{n}": name for n, name in enumerate([*event.params, *event.attrs])},
-            "unpack": Struct(self.format).unpack,
-            "new": Event.__new__,
-            "Event": Event,
-            "subject": event.subject,
-            "float_bytes": float_bytes,
-            "check_attributes": attributes_module().check,
-        }
-        exec(source, names)
-        found: Callable[[bytes], Event | None] = names["shape"]
-        return found
-
-    def _named(self, values: "dict[str, Any]") -> str:
-        """The text of a dict."""
-        self._head()
-        found = []
-        for _ in values:
-            self._skip()
-            found.append(f"n{self.names}: {self._value()}")
-            self.names += 1
-        return "{" + ", ".join(found) + "}"
-
-    def _head(self) -> tuple[int, int]:
-        """Steps over a head; its type, and its argument where that is a length or an integer."""
+    def head(self) -> tuple[int, int]:
+        """Its type, and its argument where that is a length or an integer."""
         first = self.data[self.at]
         self.at += 1
         major, info = first >> 5, first & 31
@@ -156,62 +214,27 @@ class _Pieces:
         self.at += size
         return major, argument
 
-    def _skip(self) -> None:
-        """A name, or the number of a known attribute: it stays as it is."""
-        major, argument = self._head()
+    def name(self) -> None:
+        """Or the number of a known attribute."""
+        major, argument = self.head()
         if major == 3:
             self.at += argument
 
-    def _null(self) -> str:
-        self.at += 1
-        return "None"
-
-    def _constant(self) -> None:
-        """The piece before what varies ends here; it may be empty."""
-        self.format += f"{self.at - self.start}s"
-        self.constants[f"k{self.count}"] = self.data[self.start : self.at]
-
-    def _vary(self, code: str, size: int) -> str:
-        self._constant()
-        self.format += code
-        self.at += size
-        self.start = self.at
-        self.count += 1
-        return f"v{self.count - 1}"
-
-    def _value(self) -> str:
-        """The text that gives the value of what was unpacked."""
+    def value(self, place: tuple[int, str] | None) -> None:
         first = self.data[self.at]
         major, info = first >> 5, first & 31
-        if major == 7:
-            return self._simple(info)
+        start, size = self.at + 1, 1 << info - 24 if info > 23 else 0
         if major < 2:
-            return self._integer(major, info)
-        _, size = self._head()
-        name = self._vary(f"{size}s", size)
-        return f"{name}.decode()" if major == 3 else name
-
-    def _integer(self, major: int, info: int) -> str:
-        if info < 24:
-            name = self._vary("B", 1)
-            self.checks.append(f"not {major << 5} <= {name} < {(major << 5) + 24}")
-            return name if major == 0 else f"31 - {name}"
-        code, least = _ARGUMENTS[info]
-        self.at += 1
-        name = self._vary(code, 1 << info - 24)
-        self.checks.append(f"not {least} <= {name} <= {limits.INT_MAX}")
-        return name if major == 0 else f"-1 - {name}"
-
-    def _simple(self, info: int) -> str:
-        if info < 24:
-            name = self._vary("B", 1)
-            self.checks.append(f"{name} != 244 and {name} != 245")
-            return f"{name} == 245"
-        code, size = _FLOATS[info]
-        self.at += 1
-        last = self.at + size - 1
-        name = self._vary(code, size)
-        # The last byte of a float that fits into half the bytes is 0. Only one NaN is right: the reader knows it.
-        shorter = f" or not data[{last}] and len(float_bytes({name})) != {size + 1}" if size > 2 else ""
-        self.checks.append(f"{name} != {name}{shorter}")
-        return name
+            kind = "+-"[major]
+            if not size:
+                kind, start, size = "small" + kind, self.at, 1
+        elif major == 7:
+            kind = "float"
+            if not size:
+                kind, start, size = "bool", self.at, 1
+        else:
+            kind = "text" if major == 3 else "bytes"
+            _, size = self.head()
+            start = self.at
+        self.fields.append(Field(place, kind, start, size))
+        self.at = start + size

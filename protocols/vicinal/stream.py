@@ -79,6 +79,14 @@ class FrameReader:
         self._start = body + size
         return bytes(buffer[body : body + size])
 
+    def waiting(self) -> "tuple[bytes | bytearray, int]":
+        """What has come and was not taken: a buffer, and where it begins there."""
+        return self._buffer, self._start
+
+    def skip(self, size: int) -> None:
+        """So many bytes of what is waiting were taken."""
+        self._start += size
+
     def next_frames(self, most: int) -> "list[bytes]":
         """Up to so many frames that are there in whole. Those before a wrong one are given; the error is next."""
         found: list[bytes] = []

@@ -48,13 +48,13 @@ def encode(event: Event) -> bytes:
 
 
 def decode(data: bytes) -> Event:
-    from ._cbor_read import loads
-
     if not MICROPYTHON:
         data = bytes(data)
         known = _shapes.decode(data)
         if known is not None:
             return known
+    from ._cbor_read import loads
+
     item = None if MICROPYTHON else loads_if_canonical(data)
     try:
         event = _from_item(loads(data) if item is None else item)

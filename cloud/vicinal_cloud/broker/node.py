@@ -283,6 +283,28 @@ class Node:
                 self._publishes.append((session, request, advert, event))
         self.flush_soon(session.link)
 
+    def publish_run(self, session: Session, run: Any) -> None:
+        """All at once where that can be, else one by one."""
+        found = None
+        if self.storage is None and not self._owed:
+            self.pump()  # what came before is delivered before
+            found = self.engine.publish_run(session.name, run)
+        if found is None:
+            self.publish(session, run.messages())
+            return
+        counters = self.counters
+        counters.received += len(run)
+        counters.accepted += len(run)
+        for client, frames, count, _ in found:
+            counters.handed += count
+            taker = self.sessions.get(client)
+            if taker is None or taker.link.connection.closed:
+                counters.dropped["client gone"] += count
+                continue
+            taker.link.connection.deliver_many(frames, count)
+            self._dirty.add(taker.link)
+        self._flush_at_the_end()
+
     def _store_publishes(self) -> None:
         assert self.storage is not None
         waiting, self._publishes = self._publishes, []

@@ -42,7 +42,11 @@ class Session:
             if publishes:
                 self._publish(publishes)
                 publishes = []
-            self._asked(message[0], message[1], message)
+            if message[0] == "run":
+                self.published += len(message[1])
+                self.node.publish_run(self, message[1])
+            else:
+                self._asked(message[0], message[1], message)
         if publishes:
             self._publish(publishes)
 

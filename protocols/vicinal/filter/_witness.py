@@ -7,6 +7,7 @@ agree that one is a counter-example, so that what is found is never wrong. Nothi
 
 from ..errors import LocalProtocolError
 from ..event import Event
+from . import Filter
 from ._ast import ATTRIBUTE, PARAM, SUBJECT, And, Name, Node, Not, Or, Within
 from ._covering import Term, literal_name, relates
 from ._normal import dnf, nnf
@@ -16,10 +17,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from . import Filter
-
 _MAX_TRIES = 5000
+_nothing = Filter("FALSE")
 _FILL = (0, 1, -1, "a", "b", True)
+
+
+def example(a: "Filter") -> "Event | None":
+    """An event that a filter matches."""
+    return counter_example(_nothing, a)
 
 
 def counter_example(a: "Filter", b: "Filter") -> "Event | None":

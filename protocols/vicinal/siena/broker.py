@@ -11,6 +11,7 @@ A client publishes under its own name: an event's producer is the client. Time i
 the attribute `Trace` carries its trail: (broker, scopes, time) for each place it went through.
 """
 
+from .._compat import MICROPYTHON
 from ..errors import LocalProtocolError
 from ..filter._covering import covers, overlaps
 from ..filter.index import Index
@@ -20,6 +21,13 @@ from .interest import Interest, Subscriptions
 from .records import Record
 from .streams import MAX_QUEUE
 from .topology import goal_of
+
+RunMatcher: "Any" = None
+if not MICROPYTHON:
+    try:
+        from .run_matching_cpython import RunMatcher
+    except ImportError:  # numpy is not installed: one by one
+        pass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,14 +39,20 @@ if TYPE_CHECKING:
     from .interest import Subscription
     from .topology import Goal
 
-    # event, trail, and for each client that gets it the numbers of its subscriptions
-    Delivery: TypeAlias = "tuple[Event, Any, list[tuple[str, tuple[int, ...]]]]"
+    # A client, and the numbers of its subscriptions.
+    Taker: TypeAlias = "tuple[str, tuple[int, ...]]"
+    # event, trail, who gets it
+    Delivery: TypeAlias = "tuple[Event, Any, list[Taker]]"
 
 __all__ = ["Broker", "Busy", "Refused"]
 
 # Subscriptions are told to nobody when another of the broker's covers them, and only to brokers whose producers
 # advertise what they could match.
 PRUNING = ("covering", "advertisements")
+
+
+# Of subscriptions that match together, remembered until one changes.
+_MAX_AUDIENCES = 4096
 
 
 class Refused(LocalProtocolError):
@@ -64,7 +78,7 @@ class Broker(Forwarder):
         super().__init__(name, incarnation, graph, trace)
         self.pruning = pruning
         self.subscriptions = Subscriptions(self._told, "covering" in pruning)
-        self.interest = Interest()
+        self.interest = Interest(self._asked)
         self._version = 0
         self._adverts: dict[tuple[str, int], tuple[Filter, Tags]] = {}
         self._next_advert = 0
@@ -73,7 +87,11 @@ class Broker(Forwarder):
         self._deliveries: list[Delivery] = []
         self._tellings: dict[str, set[int]] = {}
         self._last_published: dict[str, int] = {}
-        self._last_delivered: dict[str, dict[str, int]] = {}
+        # Of each producer the newest that came here, and the newest that each client was given.
+        self._newest: dict[str, int] = {}
+        self._given: dict[str, dict[str, int]] = {}
+        self._audiences: dict[Any, list[Taker]] = {}
+        self._runs: Any = RunMatcher() if RunMatcher is not None else None
         self._leaving: dict[str, set[str]] = {}  # scope -> neighbours that may still send
         self._say()
 
@@ -241,13 +259,15 @@ class Broker(Forwarder):
         self._check_tags(tags)
         self._next_advert += 1
         self._adverts[(client, self._next_advert)] = (condition, tags)
+        self._asked(condition, True)
         self._say()
         return self._next_advert
 
     def unadvertise(self, client: str, advert: int) -> None:
         if (client, advert) not in self._adverts:
             raise Refused(f"client {client!r} has no advertisement {advert}")
-        del self._adverts[(client, advert)]
+        condition, _ = self._adverts.pop((client, advert))
+        self._asked(condition, False)
         self._say()
 
     def subscribe(self, client: str, condition: "Filter", tags: "Tags", now: int, number: "int | None" = None) -> int:
@@ -261,14 +281,25 @@ class Broker(Forwarder):
         one = self.subscriptions.add(client, number, condition, tags)
         keys[number] = one.key
         self._local.add(one.key, condition)
+        self._asked(condition, True)
         self._flush(sorted(self._out), now)
         return number
+
+    def _asked(self, condition: "Filter", is_new: bool) -> None:
+        """A filter decides where events go, or no longer does."""
+        self._audiences.clear()
+        if self._runs is not None:
+            if is_new:
+                self._runs.add(condition)
+            else:
+                self._runs.remove(condition)
 
     def unsubscribe(self, client: str, number: int, now: int) -> None:
         key = self._keys.get(client, {}).pop(number, None)
         if key is None:
             raise Refused(f"client {client!r} has no subscription {number}")
         self._local.remove(key)
+        self._asked(self.subscriptions.by_key[key].filter, False)
         self.subscriptions.remove(key)
         self._flush(sorted(self._out), now)
 
@@ -279,7 +310,8 @@ class Broker(Forwarder):
         self._keys.pop(client, None)
         for held in [held for held in self._adverts if held[0] == client]:
             self.unadvertise(held[0], held[1])
-        self._last_delivered.pop(client, None)
+        for given in self._given.values():
+            given.pop(client, None)
 
     def publish(self, client: str, advert: int, event: "Event", now: int) -> "int | None":
         """To how many brokers it goes; None if it was published before: then it goes nowhere."""
@@ -299,12 +331,43 @@ class Broker(Forwarder):
         here = 0
         if mine and self._is_for_here(tags):
             trail = ((self.name, (), now),) if self.trace or "Trace" in event.attrs else ()
-            here = self._deliver(event, tags, (), trail, mine)
+            here = self._hand(event, trail, self._audience(mine, tags, (), event))
         if goals:
             for broker, wanted in goals:
                 self._stream(broker).put(("event", event, tags, wanted))
             self._flush(sorted({broker for broker, _ in goals}), now)
         return len(goals) + here
+
+    def publish_run(self, client: str, run: "Any") -> "list[tuple[str, bytes, int, int]] | None":
+        """Many events at once: for each client that gets some the frames of the deliveries, how many, and the last seq.
+        None if they must be published one by one, for whatever reason: then nothing has happened."""
+        held = self._adverts.get((client, run.shape.advert))
+        seqs = run.seqs
+        newest = max(self._last_published.get(client, -1), self._newest.get(client, -1))
+        if held is None or run.shape.producer != client or seqs[0] <= newest or not run.rises or self.trace:
+            return None
+        condition, tags = held
+        if not self._is_for_here(tags):
+            return None
+
+        def takers(event: "Event") -> "list[Taker] | None":
+            if not condition.matches(event) or (len(self.interest) and self.interest.match(event)):
+                return None
+            return [one for one in self._audience(self._local.match(event), tags, (), event) if one[0] != client]
+
+        found: list[tuple[str, bytes, int, int]] | None = self._runs.match(run, client, takers)
+        if found is None:
+            return None
+        self._last_published[client] = self._newest[client] = int(seqs[-1])
+        given = self._given.setdefault(client, {})
+        total = 0
+        for name, _, count, last in found:
+            given[name] = last
+            total += count
+        self._count("published", len(run))
+        if total:
+            self._count("delivered", total)
+        return found
 
     def _is_for_here(self, tags: "Tags") -> bool:
         """Whether the broker's own clients can have an event at once: it is in no scope that it would have to be mapped
@@ -423,45 +486,57 @@ class Broker(Forwarder):
         elif kind == "remove":
             self.interest.remove(source, content[1])
         elif kind == "event":
-            self._deliver(content[1], content[2], content[3], content[4], self._local.match(content[1]))
+            event, tags, wanted, trail = content[1:]
+            self._hand(event, trail, self._audience(self._local.match(event), tags, wanted, event))
 
-    def _deliver(self, event: "Event", tags: "Tags", wanted: "Goal", trail: "Any", keys: "list[int]") -> bool:
-        """To the clients of these subscriptions: those that have the scopes wanted. Whether there was one."""
-        producer: Any = event.producer
-        seq: Any = event.seq
-        by_key = self.subscriptions.by_key
+    def _audience(self, keys: "list[int]", tags: "Tags", wanted: "Goal", event: "Event") -> "list[Taker]":
+        """The clients of these subscriptions that have the scopes wanted, each with the subscriptions that see the
+        event (which counts only where there are scopes)."""
+        plain = tags.rest and not tags.scopes
+        known = tuple(keys)
+        if plain and known in self._audiences:
+            return self._audiences[known]
         held: dict[str, list[Subscription]] = {}
-        found = False
         for key in sorted(keys):
-            one = by_key[key]
-            if one.client in held:
-                held[one.client].append(one)
-            else:
-                held[one.client] = [one]
-        takers: list[tuple[str, tuple[int, ...]]] = []
-        for_all = tags.rest and not tags.scopes
+            one = self.subscriptions.by_key[key]
+            held.setdefault(one.client, []).append(one)
+        found: list[Taker] = []
         for client, some in held.items():
-            if not for_all and not any([goal_of(tags, one.tags) == wanted for one in some]):
+            if not plain and not any([goal_of(tags, one.tags) == wanted for one in some]):
                 continue
-            found = True
-            if client == producer:
-                continue
-            last = self._last_delivered.get(client)
-            if last is None:
-                last = self._last_delivered[client] = {}
-            if seq <= last.get(producer, -1):
-                continue
-            last[producer] = seq
             if len(some) == 1:
-                takers.append((client, some[0].numbers))
+                found.append((client, some[0].numbers))
             else:
                 # Once for the client, and for all its subscriptions: what comes later by another way is a repetition.
-                numbers = [one.number for one in some if visible(self.graph, event, tags, one.tags)]
-                takers.append((client, tuple(sorted(numbers))))
-        if takers:
-            self._count("delivered", len(takers))
-            self._deliveries.append((event, trail, takers))
+                seen = [one.number for one in some if plain or visible(self.graph, event, tags, one.tags)]
+                found.append((client, tuple(sorted(seen))))
+        if plain:
+            if len(self._audiences) >= _MAX_AUDIENCES:
+                self._audiences.clear()
+            self._audiences[known] = found
         return found
+
+    def _hand(self, event: "Event", trail: "Any", takers: "list[Taker]") -> bool:
+        """To those clients that were not given it, or a newer one of its producer. Whether there is one at all."""
+        producer: Any = event.producer
+        seq: Any = event.seq
+        given = self._given.get(producer)
+        if given is None:
+            given = self._given[producer] = {}
+        if producer in self._keys:
+            fresh = [one for one in takers if one[0] != producer]
+        else:
+            fresh = takers
+        if seq > self._newest.get(producer, -1):
+            self._newest[producer] = seq
+        else:
+            fresh = [one for one in fresh if seq > given.get(one[0], -1)]
+        if fresh:
+            for client, _ in fresh:
+                given[client] = seq
+            self._count("delivered", len(fresh))
+            self._deliveries.append((event, trail, fresh))
+        return bool(takers)
 
 
 def _by_name(goal: "tuple[str, Goal]") -> "tuple[str, str]":

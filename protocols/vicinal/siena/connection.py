@@ -7,6 +7,7 @@
       ping after silence              ◀─▶       pong; after three pings into silence the other end is dead
 
     receive_data(data, now), receive_eof()   next_events()     messages; at the end ("closed", code, reason), once
+                                                               publishes in a row may come as ("run", Run)
     send(message)                            data_to_send()
     next_timeout(), handle_timeout(now)
 
@@ -14,7 +15,7 @@ What breaks the protocol is answered with a bye that says why, and nothing after
 the client has given credit for them; `waiting` says how many bytes. Time is integer milliseconds.
 """
 
-from .._compat import const
+from .._compat import MICROPYTHON, const
 from ..errors import LocalProtocolError, RemoteProtocolError
 from ..stream import FrameReader
 from .messages import (
@@ -30,8 +31,17 @@ from .messages import (
 )
 from .messages_read import decode
 
+RunReader: "Any" = None
+if not MICROPYTHON:
+    try:
+        from .runs_cpython import RunReader
+    except ImportError:  # numpy is not installed: one by one
+        pass
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .messages import Message
 
 __all__ = ["BYE_NAMES", "Connection"]
@@ -68,6 +78,8 @@ MAX_PINGS = const(3)
 MAX_HELLO_BYTES = const(1024)
 # Messages given at once: some 20 ms of work.
 MAX_AT_ONCE = const(1024)
+# A client that leaves so many frames in one read sends fast.
+WORTH_LEARNING = const(8)
 # Of credit: more cannot be meant.
 MAX_CREDIT = const(1 << 30)
 
@@ -103,6 +115,8 @@ class Connection:
             self._frames.max_bytes = MAX_HELLO_BYTES
         self._max_bytes = self._frames.max_bytes
         self._allowed: tuple[str, ...] = ("welcome", "bye") if hello is not None else ("hello",)
+        self._runs: Any = None  # of a client's publishes
+        self._at_once = MAX_AT_ONCE
         self._events: list[Message] = []
         self._out: list[bytes] = []
         self._held: list[bytes] = []
@@ -131,17 +145,32 @@ class Connection:
         """The next messages, in order; none until more has come. Pings and credit are dealt with here. Until the
         connection is open they come one by one: what the next may be is for the shell to say."""
         while not self._events and not self.closed:
+            if self._runs is not None:
+                run = self._runs.next_run(self._frames)
+                if run is not None:
+                    self._events.append(("run", run))
+                    self._at_once = 1  # what ended it may be a single one
+                    break
             try:
-                frames = self._frames.next_frames(MAX_AT_ONCE if self.open else 1)
+                frames = self._frames.next_frames(self._at_once if self.open else 1)
+                self._at_once = min(2 * self._at_once, MAX_AT_ONCE)
                 if not frames:
                     break
                 for data in frames:
                     if not self._take(decode(data, self._max_bytes)):
                         break
+                else:
+                    if len(frames) >= WORTH_LEARNING and self._runs is not None and self._events:
+                        self._learn(frames[-1], self._events[-1])
             except RemoteProtocolError as error:
                 self.bye(PROTOCOL, str(error))
         found, self._events = self._events, []
         return found
+
+    def _learn(self, data: bytes, message: "Message") -> None:
+        """The client sends much: what it sent last may come again and again."""
+        if message[0] == "publish" and message[1] is None:
+            self._runs.learn(data, message[3])
 
     def _take(self, message: "Message") -> bool:
         """Whether more may follow."""
@@ -178,6 +207,8 @@ class Connection:
         if self._dialler or self.open or self.closed or self.role < 0:
             raise LocalProtocolError("nobody waits to be welcomed")
         self._admit(_FROM_CLIENT if self.role == CLIENT else _BETWEEN_BROKERS)
+        if self.role == CLIENT and RunReader is not None:
+            self._runs = RunReader()
         self._put(encode(("welcome", VERSION, name, last)))
 
     def _welcomed(self, message: "Message") -> None:
@@ -223,6 +254,17 @@ class Connection:
             self.waiting += len(data)
             self.waiting_count += 1
             self._held.append(data)
+
+    def deliver_many(self, data: bytes, count: int) -> None:
+        """So many deliveries of one size, which are frames already."""
+        if self._credit >= count:
+            self._credit -= count
+            self.released += count
+            self._out.append(data)
+            return
+        size = len(data) // count
+        for at in range(0, len(data), size):
+            self.deliver(data[at : at + size])
 
     @property
     def credit(self) -> int:
