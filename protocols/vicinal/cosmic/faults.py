@@ -51,7 +51,7 @@ def state_of(tec: int, rec: int) -> str:
 
 
 class Recovery:
-    """Brings a node back. report() and handle_timeout() say whether the controller must be asked to recover now. A shell
+    """Brings a node back. report() and handle_timeout() say when the controller must be asked to recover. A shell
     that is not told of changes reports the controller's state at next_timeout(), which is never more than POLL away."""
 
     def __init__(self, node: "Node", on_change: "Callable[[str, int], None] | None" = None) -> None:
