@@ -2,8 +2,9 @@
 is wanted. The form is in `mapping_toml_cpython`; a device reads the same tables as JSON."""
 
 from .. import limits
-from .._compat import Ordered, utf8_len
+from .._compat import Ordered
 from ..errors import LocalProtocolError
+from ._config import Table, shown
 from ._mapping_fields import MAX_LENGTH, MAX_NUMBER_BITS, Field, exclude_each_other
 from .frame import EXTENDED_MAX, STANDARD_MAX
 from .mapping import Message
@@ -15,14 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["read_tables"]
 
 _KINDS = ("string", "bytes", "bool", "int", "uint", "double", "float")
-_WANT = {str: "a string", int: "an integer", bool: "true or false", list: "an array", dict: "a table"}
 # Fields that a frame of MAX_LENGTH bytes can have, if an event could.
 _MAX_FIELDS = limits.MAX_PARAMS
 
 
 def read_tables(tables: "Any", file: str, by_name: bool = False) -> "list[Message]":
     if not isinstance(tables, dict):
-        raise LocalProtocolError(f"{file}: want tables, got {_shown(tables)}")
+        raise LocalProtocolError(f"{file}: want tables, got {shown(tables)}")
     for key in tables:
         if key != "message":
             raise LocalProtocolError(f"{file}: [{key}] is not known: want [[message]]")
@@ -31,7 +31,7 @@ def read_tables(tables: "Any", file: str, by_name: bool = False) -> "list[Messag
         raise LocalProtocolError(f"{file}: want at least one [[message]], with two brackets: there may be several")
     found: dict[int, Message] = Ordered()
     for at, values in enumerate(messages):
-        table = _Table(f"{file}: [[message]] {at + 1}", values)
+        table = Table(f"{file}: [[message]] {at + 1}", values)
         message = _message(table, by_name)
         if message.key in found:
             other = found[message.key].subject
@@ -40,62 +40,7 @@ def read_tables(tables: "Any", file: str, by_name: bool = False) -> "list[Messag
     return list(found.values())
 
 
-class _Table:
-    """Takes keys; what is left over is an error, because it is a misspelt one."""
-
-    def __init__(self, where: str, values: "Any") -> None:
-        self.where = where
-        if not isinstance(values, dict):
-            raise LocalProtocolError(f"{where}: want a table, got {_shown(values)}")
-        self.values: dict[str, Any] = dict(values)
-        self.known: list[str] = []
-
-    def take(self, key: str, kind: "Any", default: "Any" = None, required: bool = False) -> "Any":
-        self.known.append(key)
-        if key not in self.values:
-            if required:
-                raise self.error(key, "is missing")
-            return default
-        value = self.values.pop(key)
-        if type(value) is not kind and not (kind is dict and isinstance(value, dict)):
-            raise self.error(key, f"is {_shown(value)}, want {_WANT[kind]}")
-        return value
-
-    def name(self, key: str, most: int) -> str:
-        value: str = self.take(key, str, required=True)
-        if not 0 < utf8_len(value) <= most:
-            raise self.error(key, f"is {_shown(value)}, want 1 to {most} bytes of text")
-        self.where += f" {value!r}"
-        return value
-
-    def number(self, key: str, default: "Any") -> "Any":
-        self.known.append(key)
-        value = self.values.pop(key, default)
-        if value is not default and (type(value) not in (int, float) or value - value != 0):
-            raise self.error(key, f"is {_shown(value)}, want a number")
-        return value
-
-    def integer(self, key: str, low: int, high: int, default: "int | None" = None, required: bool = False) -> "Any":
-        value = self.take(key, int, default, required)
-        if value is not default and not low <= value <= high:
-            raise self.error(key, f"is {value}, want {low} .. {high}")
-        return value
-
-    def endian(self, default: "str | None" = None) -> "str | None":
-        value: str | None = self.take("endian", str, default)
-        if value not in (None, "big", "little"):
-            raise self.error("endian", f'is {_shown(value)}, want "big" or "little"')
-        return value
-
-    def done(self) -> None:
-        for key in self.values:
-            raise self.error(key, f"is not known here: want {', '.join(self.known)}")
-
-    def error(self, key: str, message: str) -> LocalProtocolError:
-        return LocalProtocolError(f"{self.where}: {key} {message}")
-
-
-def _message(table: _Table, by_name: bool) -> Message:
+def _message(table: Table, by_name: bool) -> Message:
     subject = table.name("subject", limits.MAX_SUBJECT_BYTES)
     number = table.integer("id", 0, EXTENDED_MAX, required=True)
     extended = table.take("extended", bool, number > STANDARD_MAX)
@@ -110,7 +55,7 @@ def _message(table: _Table, by_name: bool) -> Message:
         raise table.error("fields", f"are {len(rows)}, an event has at most {_MAX_FIELDS} parameters")
     fields: dict[str, Field] = Ordered()
     for at, values in enumerate(rows):
-        inner = _Table(f"{table.where}, field {at + 1}", values)
+        inner = Table(f"{table.where}, field {at + 1}", values)
         field = _field(inner, endian, fields)
         fields[field.name] = field
     message = Message(number, subject, list(fields.values()), length, extended, by_name)
@@ -118,13 +63,13 @@ def _message(table: _Table, by_name: bool) -> Message:
     return message
 
 
-def _field(table: _Table, endian: "str | None", others: "dict[str, Field]") -> Field:
+def _field(table: Table, endian: "str | None", others: "dict[str, Field]") -> Field:
     name = table.name("name", limits.MAX_NAME_BYTES)
     if name in others:
         raise table.error("name", "is that of another field already")
     kind = table.take("type", str, required=True)
     if kind not in _KINDS:
-        raise table.error("type", f"is {_shown(kind)}, want {', '.join(_KINDS)}")
+        raise table.error("type", f"is {shown(kind)}, want {', '.join(_KINDS)}")
     order = table.endian(endian)
     start, length = _position(table, kind, order)
     scale, offset, signed = 1, 0, False
@@ -155,7 +100,7 @@ def _field(table: _Table, endian: "str | None", others: "dict[str, Field]") -> F
     return field
 
 
-def _position(table: _Table, kind: str, order: "str | None") -> "tuple[int, int]":
+def _position(table: Table, kind: str, order: "str | None") -> "tuple[int, int]":
     """Start and length in bits, as a DBC file has them."""
     if "bytes" in table.values:
         first, last = _byte_range(table)
@@ -184,7 +129,7 @@ def _position(table: _Table, kind: str, order: "str | None") -> "tuple[int, int]
     return start, length
 
 
-def _byte_range(table: _Table) -> "tuple[int, int]":
+def _byte_range(table: Table) -> "tuple[int, int]":
     """7, or "0..6" with both ends."""
     table.known.append("bytes")
     value = table.values.pop("bytes")
@@ -194,34 +139,34 @@ def _byte_range(table: _Table) -> "tuple[int, int]":
     except ValueError:
         numbers = []
     if len(numbers) not in (1, 2) or len(numbers) != len(ends):
-        raise table.error("bytes", f'is {_shown(value)}, want a number, as 7, or both ends, as "0..6"')
+        raise table.error("bytes", f'is {shown(value)}, want a number, as 7, or both ends, as "0..6"')
     first, last = numbers[0], numbers[-1]
     if not 0 <= first <= last < MAX_LENGTH:
-        raise table.error("bytes", f"is {_shown(value)}, want 0 <= first <= last <= {MAX_LENGTH - 1}")
+        raise table.error("bytes", f"is {shown(value)}, want 0 <= first <= last <= {MAX_LENGTH - 1}")
     return first, last
 
 
-def _names(table: _Table) -> "dict[int, str]":
+def _names(table: Table) -> "dict[int, str]":
     found: dict[int, str] = Ordered()
     for text, name in sorted(table.take("names", dict, {}).items()):
         try:
             number = int(text)
         except ValueError:
-            raise table.error("names", f'has {_shown(text)}, want numbers: names = {{ 0 = "off", 1 = "on" }}')
+            raise table.error("names", f'has {shown(text)}, want numbers: names = {{ 0 = "off", 1 = "on" }}')
         if type(name) is not str or not name:
-            raise table.error("names", f"has {text} = {_shown(name)}, want a string")
+            raise table.error("names", f"has {text} = {shown(name)}, want a string")
         if name in found.values():
-            raise table.error("names", f"has {_shown(name)} twice, and could not be read back")
+            raise table.error("names", f"has {shown(name)} twice, and could not be read back")
         found[number] = name
     return found
 
 
-def _when(table: _Table, others: "dict[str, Field]") -> "tuple[str, list[int]] | None":
+def _when(table: Table, others: "dict[str, Field]") -> "tuple[str, list[int]] | None":
     value = table.take("when", dict)
     if value is None:
         return None
     if len(value) != 1:
-        raise table.error("when", f"is {_shown(value)}, want one field: when = {{ page = 1 }}")
+        raise table.error("when", f"is {shown(value)}, want one field: when = {{ page = 1 }}")
     name, numbers = list(value.items())[0]
     if name not in others:
         raise table.error("when", f"asks for {name!r}, which is no field before this one")
@@ -232,13 +177,13 @@ def _when(table: _Table, others: "dict[str, Field]") -> "tuple[str, list[int]] |
     for number in numbers:
         low, high = others[name].raw_range()
         if type(number) is not int or not low <= number <= high:
-            raise table.error("when", f"asks for {name} = {_shown(number)}, want {low} .. {high} as in the frame")
+            raise table.error("when", f"asks for {name} = {shown(number)}, want {low} .. {high} as in the frame")
     if not numbers:
         raise table.error("when", f"asks for {name} = [], which is never")
     return name, numbers
 
 
-def _check_bits(table: _Table, message: Message, fields: "dict[str, Field]", holes: bool) -> None:
+def _check_bits(table: Table, message: Message, fields: "dict[str, Field]", holes: bool) -> None:
     """Every bit belongs to one field: to none only where holes are allowed, to two only if they never meet."""
     owners: dict[int, list[Field]] = {}
     for field in fields.values():
@@ -263,8 +208,3 @@ def _check_bits(table: _Table, message: Message, fields: "dict[str, Field]", hol
 
 def _bit(bit: int) -> str:
     return f"bit {bit} (byte {bit // 8}, bit {bit % 8})"
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) < 60 else text[:57] + "..."

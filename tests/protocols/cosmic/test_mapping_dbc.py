@@ -8,6 +8,7 @@ from typing import Any
 
 import cantools
 import pytest
+from can_helpers import AT_50, FORD, FROM_30_TO_80, captures
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from spec_helpers import spec
@@ -18,12 +19,6 @@ from vicinal.cosmic.mapping import Mapping
 from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
 from vicinal_hw.can import dbc
-
-DATA = Path(__file__).parents[4] / "shared" / "data" / "can"
-FORD = DATA / "ford_lincoln_base_pt.opendbc.dbc"
-AT_50 = DATA / "acc_on_going_at_50km_per_hour.candump"
-FROM_30_TO_80 = DATA / "acc_on_speed_changing_from_30km_to_80km_per_hour.candump"
-captures = pytest.mark.skipif(not FORD.exists(), reason=f"the captures are not there: {DATA}")
 
 TEXT = """VERSION ""
 BU_: ECU

@@ -7,7 +7,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from . import Row, connections, device, event_log, geometry, language, many_filters, peers
+from . import Row, can_decode, connections, device, event_log, geometry, language, many_filters, peers
 
 
 def main() -> int:
@@ -20,6 +20,7 @@ def main() -> int:
         ("on a device", device),
         ("event log", event_log),
         ("Index", many_filters),
+        ("CAN log", can_decode),
         ("TLS connections, half a minute", connections),
         ("broker beside mosquitto and nats-server, for minutes", peers),
     ):

@@ -14,6 +14,8 @@ from .mappings import wanted_by
 __all__ = ["Decoder"]
 
 _Handler: TypeAlias = Callable[[str, bytes], str]
+# Of the hundred identifiers of a car.
+_FEW = 8
 
 
 class Decoder:
@@ -35,6 +37,18 @@ class Decoder:
         subjects = set(subjects)
         self._wanted = {message.key for message in chosen if not subjects or message.subject in subjects}
         self._handlers: dict[str, _Handler | None] = {}
+
+    @property
+    def wanted(self) -> set[str] | None:
+        """The identifiers, for `Log.batches`, where they are so few that looking at the others does not pay."""
+        if len(self._wanted) > _FEW:
+            return None
+        return {f"{key & 0x1FFFFFFF:08X}" if key > 0x7FF else f"{key:03X}" for key in self._wanted}
+
+    def skip(self, frames: int) -> None:
+        """Frames of other identifiers that were not even given to `feed`."""
+        self.frames += frames
+        self.others += frames
 
     def feed(self, rows: list[Row]) -> list[str]:
         out: list[str] = []

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_MAX_MASKS = 64
+
 
 @click.group("can")
 def command() -> None:
@@ -66,13 +68,14 @@ def decode(
     decoder = Decoder(loaded, messages, matched)
     out = sys.stdout.buffer
     with Bar(source, "decoding", not sys.stdout.isatty()) as advance:
-        for rows in source.batches():
+        for rows in source.batches(decoder.wanted):
             out.write("".join(decoder.feed(rows)).encode())
             if source.size is None:
                 # What a live source said must not wait here for more.
                 out.flush()
             advance(source.position)
     out.flush()
+    decoder.skip(source.skipped)
     if verbose:
         click.echo(decoder.summary(), err=True)
     elif not decoder.frames and not source.broken:
@@ -203,14 +206,15 @@ def monitor(
     loaded = load_mapping(dbc, mapping, names, lenient)
     if matched is not None and loaded is None:
         raise BadInput("--filter asks for events: give --dbc FILE or --mapping FILE too")
+    if matched is not None and loaded is not None and not wanted_by(loaded, matched):
+        raise BadInput("--filter matches no message of the mapping: nothing would ever be shown")
     board = Board(loaded, matched)
     console = Console(stderr=as_json)
     with open_bus(channel, interface, bitrate, fd, options) as bus:
         if loaded is not None and matched is not None:
             masks = matched.to_can(loaded.identifiers()).masks
-            bus.set_filters([{**mask} for mask in masks] or None)  # type: ignore[typeddict-item]
-            if not wanted_by(loaded, matched):
-                raise BadInput("--filter matches no message of the mapping: nothing would ever be shown")
+            # More than any controller has go unused: the rest is filtered here in any case.
+            bus.set_filters([{**mask} for mask in masks] if len(masks) <= _MAX_MASKS else None)  # type: ignore[typeddict-item]
         end = None if seconds is None else time.monotonic() + seconds
         live = Live(console=console, auto_refresh=False, screen=console.is_terminal and not as_json)
         look = time.monotonic()
@@ -287,3 +291,52 @@ def send(
                 time.sleep(every)
             for message in messages:
                 put(bus, message)
+
+
+@command.command()
+@click.argument("file", metavar="CHANNELS.TOML")
+@click.option("--until", type=click.IntRange(min=1), help="Draw so many microseconds instead of the whole cycle.")
+@click.option("--json", "as_json", is_flag=True, help="The calendar as one JSON object.")
+@click.pass_context
+def plan(ctx: click.Context, file: str, until: int | None, as_json: bool) -> None:
+    """Lay out the calendar of a bus with hard real-time channels: slots, load and worst cases.
+
+    \b
+        [bus]
+        bitrate = 500_000
+        precision = 20          # us that two clocks may be apart
+        jitter = 50             # us that a sender may be late
+        [[channel]]
+        name = "Brake"
+        period = 5_000          # us
+        size = 4                # bytes
+        omissions = 2           # attempts that may fail
+        node = 3
+
+    Exit code 1 when a channel does not fit; it is named, with the reason.
+    """
+    import json
+
+    from rich.console import Console
+
+    from vicinal.errors import LocalProtocolError
+
+    from ..can import plan as planning
+
+    try:
+        found = planning.load_plan(file)
+    except LocalProtocolError as error:
+        raise BadInput(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(planning.as_json(found)))
+    else:
+        console = Console()
+        console.print(planning.table(found), crop=False, soft_wrap=not console.is_terminal)
+        if found.calendar.slots:
+            for row in planning.picture(found.calendar, console.width, until):
+                console.print(row, markup=False, highlight=False, crop=False, soft_wrap=True)
+        for name, reason in found.refused:
+            click.echo(f"{file}: channel {name!r} does not fit: {reason}", err=True)
+        if found.better is not None:
+            click.echo(f"In another order all of them fit: {', '.join(found.better)}", err=True)
+    ctx.exit(1 if found.refused else 0)
