@@ -10,7 +10,6 @@ another is given (a mapping, or `Raw` for those who speak bytes). What does not 
 channels that are said to be fragmented.
 """
 
-from .. import limits
 from ..errors import LimitError, LocalProtocolError, VicinalError
 from .frame import MAX_DATA
 from .identifier import MAX_ETAG, NRT_FIRST, NRT_LAST
@@ -47,7 +46,7 @@ class Raw:
 class Channel:
     """What the three classes share. A channel belongs to one node; its etag was bound before."""
 
-    max_length = limits.MAX_EVENT_BYTES
+    max_length = 65536  # limits.MAX_EVENT_BYTES, not loaded for this
     slot: "Any" = None  # of a hard real-time channel, see hrt.py
 
     def __init__(self, node: "Node", etag: int, codec: "Any" = None, fragmented: "bool | None" = None) -> None:

@@ -12,7 +12,6 @@ frames: whoever passes it is not heard until it has been quiet. It stands where 
 gateway and its brokers are safe; the bus itself gives the babbler only what more urgent frames leave.
 """
 
-from .._compat import const
 from ..errors import LimitError
 
 TYPE_CHECKING = False
@@ -24,20 +23,20 @@ if TYPE_CHECKING:
 __all__ = ["ACTIVE", "BUS_OFF", "PASSIVE", "POLL", "RECOVERY_BITS", "WARNING", "Budgets", "Recovery", "state_of"]
 
 ACTIVE, WARNING, PASSIVE, BUS_OFF = "active", "warning", "passive", "bus-off"
-WARNING_FROM = const(96)
-PASSIVE_FROM = const(128)
-BUS_OFF_FROM = const(256)
-RECOVERY_BITS = const(1408)
+WARNING_FROM = 96
+PASSIVE_FROM = 128
+BUS_OFF_FROM = 256
+RECOVERY_BITS = 1408
 
 # Microseconds. A controller that does not report by itself is asked so often: bus-off is seen within 10 ms.
-POLL = const(5000)
+POLL = 5000
 # Between frames are 11 recessive bits, so that a full bus takes 128 longest frames; then the request was lost.
-_FULL_BUS_BITS = const(128 * 160)
+_FULL_BUS_BITS = 128 * 160
 # So many times at once, then with a pause that doubles; a quiet minute makes good.
-_AT_ONCE = const(5)
-_FIRST_PAUSE = const(100000)
-_LAST_PAUSE = const(10000000)
-_FORGIVEN_AFTER = const(60000000)
+_AT_ONCE = 5
+_FIRST_PAUSE = 100000
+_LAST_PAUSE = 10000000
+_FORGIVEN_AFTER = 60000000
 
 
 def state_of(tec: int, rec: int) -> str:
@@ -98,7 +97,7 @@ class Recovery:
 
 
 # Senders on channels that are watched at once; beyond them, all others share one budget.
-MAX_WATCHED = const(1024)
+MAX_WATCHED = 1024
 
 
 class Budgets:

@@ -14,18 +14,17 @@ never send the same one at once; the etag is the short name of a channel's subje
              251..255 non real time
 """
 
-from .._compat import const
 from ..errors import LimitError
 
 __all__ = ["HRT", "MAX_ETAG", "MAX_TX_NODE", "NRT_FIRST", "NRT_LAST", "SRT_FIRST", "SRT_LAST", "band", "pack", "unpack"]
 
-HRT = const(0)
-SRT_FIRST = const(1)
-SRT_LAST = const(250)
-NRT_FIRST = const(251)
-NRT_LAST = const(255)
-MAX_TX_NODE = const(0x7F)
-MAX_ETAG = const(0x3FFF)
+HRT = 0
+SRT_FIRST = 1
+SRT_LAST = 250
+NRT_FIRST = 251
+NRT_LAST = 255
+MAX_TX_NODE = 0x7F
+MAX_ETAG = 0x3FFF
 
 
 def pack(priority: int, tx_node: int, etag: int) -> int:

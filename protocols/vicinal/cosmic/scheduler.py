@@ -14,7 +14,6 @@ One queue for each node, one frame of it in the controller: a queue of frames in
 urgent one behind an idle one.
 """
 
-from .._compat import const
 from .identifier import SRT_LAST
 
 TYPE_CHECKING = False
@@ -25,13 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BYTES", "MAX_MESSAGES", "Message", "TransmitQueue", "priority_of", "promoted_at"]
 
 # Messages of one class that wait in one node. Many more than can be sent within any deadline that makes sense.
-MAX_MESSAGES = const(256)
+MAX_MESSAGES = 256
 # Of payload, of both classes: the longest event there is, and room for others beside it.
-MAX_BYTES = const(131072)
+MAX_BYTES = 131072
 
 # Priorities that are one unit wide, and priorities for each doubling after them.
-_EVEN = const(64)
-_STEPS = const(32)
+_EVEN = 64
+_STEPS = 32
 
 
 def priority_of(latest: int, now: int, unit: int) -> int:

@@ -12,7 +12,6 @@ event and every omission costs a wait and a frame, every omission an error as we
 Nothing is reserved on the wire itself: what a slot does not need, other frames take by arbitration.
 """
 
-from .._compat import const
 from ..errors import LimitError
 from .bits import ERROR_BITS, duration, worst_bits
 from .frame import MAX_DATA
@@ -20,9 +19,9 @@ from .frame import MAX_DATA
 __all__ = ["MAX_OMISSIONS", "MAX_SLOT_BYTES", "Slot", "window_of"]
 
 # In 9 frames of a fragmented event; what is longer is not urgent to the microsecond.
-MAX_SLOT_BYTES = const(56)
+MAX_SLOT_BYTES = 56
 # A bus on which as many attempts fail in a row is broken.
-MAX_OMISSIONS = const(15)
+MAX_OMISSIONS = 15
 
 
 def frames_of(size: int) -> int:

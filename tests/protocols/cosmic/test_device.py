@@ -1,0 +1,144 @@
+"""COSMIC on a device: the same program on both interpreters says the same, and three channels fit into 24 KiB."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vicinal_tools.bench import device
+
+ROOT = Path(__file__).parent.parent.parent.parent
+MICROPYTHON = ROOT / ".tools" / "micropython" / "micropython"
+LIMIT = 24 * 1024
+
+OPEN = """
+import gc
+
+gc.collect()
+before = gc.mem_alloc()
+from vicinal.cosmic.channels import NrtChannel, Raw, SrtChannel
+from vicinal.cosmic.hrt import HrtChannel
+from vicinal.cosmic.node import Node
+from vicinal.cosmic.slot import Slot
+
+def handler(what, detail, now):
+    pass
+
+node = Node(5, 500000)
+brake = HrtChannel(node, 200, Slot("Brake", 1000, 10000, 8, 1, 500000, 20), Raw)
+speed = SrtChannel(node, 201, 20000, 100000, Raw)
+notes = NrtChannel(node, 202, 251, Raw)
+for channel in (brake, speed, notes):
+    channel.announce(0, handler)
+    channel.subscribe(handler, 0, handler)
+    channel.publish(b"12345678", 500)
+now = 1000
+for _ in range(3):
+    frame = node.frame_to_send(now)
+    if frame is None:
+        raise SystemExit("nothing to send")
+    now += 300
+    node.frame_sent(frame, now)
+if node.counters != {"out accepted": 3, "out sent": 3}:
+    raise SystemExit(str(node.counters))
+gc.collect()
+print(gc.mem_alloc() - before)
+"""
+
+# All classes of channels between two nodes, with a lost frame and a late one; every value printed.
+BOTH = """
+from vicinal.cosmic.bits import frame_bits
+from vicinal.cosmic.calendar import Calendar, Refused
+from vicinal.cosmic.channels import NrtChannel, Raw, SrtChannel
+from vicinal.cosmic.faults import Budgets, Recovery
+from vicinal.cosmic.frame import Frame
+from vicinal.cosmic.hrt import HrtChannel
+from vicinal.cosmic.node import Node
+from vicinal.event import Event
+
+calendar = Calendar(500000, 20)
+for name, period, size, omissions in (("a", 10000, 8, 1), ("b", 5000, 4, 0), ("c", 7000, 8, 1), ("d", 20000, 30, 0)):
+    try:
+        print(calendar.reserve(name, period, size, omissions))
+    except Refused as error:
+        print(error)
+print([(start, slot.channel) for start, slot in calendar.entries()], calendar.free(), calendar.reserved())
+
+a, b = Node(1, 500000), Node(2, 500000)
+b.budgets = Budgets(1000, 50)
+
+def saying(name):
+    return lambda what, detail, now: print(name, what, detail, now)
+
+channels = []
+for node, name in ((a, "a"), (b, "b")):
+    mine = [
+        HrtChannel(node, 200, calendar.slots[0], Raw),
+        HrtChannel(node, 201, calendar.slots[2], Raw),
+        SrtChannel(node, 202, 2000, 9000),
+        NrtChannel(node, 203, 251),
+    ]
+    channels.append(mine)
+    for channel in mine:
+        if node is a:
+            channel.announce(0, saying("a failed"))
+        else:
+            channel.subscribe(saying("b got"), 0, saying("b lost"))
+
+brake, long, speed, notes = channels[0]
+now = 0
+for step in range(400):
+    if step % 50 == 1:
+        brake.publish(b"brake%d" % (step % 7), now)
+        long.publish(b"thirty bytes in one slot: %d" % (step % 7), now)
+    if step % 80 == 0:
+        speed.publish(Event("Speed", (("rate", step), ("plate", "00D"))), now)
+        notes.publish(Event("Note", (("text", "long enough for many fragments" * 3),)), now)
+    if step == 235:
+        a.set_silent(True, now)
+    if step == 290:
+        a.set_silent(False, now)
+    frame = a.frame_to_send(now)
+    for node in (a, b):
+        due = node.next_timeout()
+        if due is not None and due <= now:
+            node.handle_timeout(now)
+    now += 200
+    if frame is not None:
+        print(frame.id, frame.data, frame_bits(frame))
+        if step % 13 == 5:
+            a.transmit_error(now, frame)
+        else:
+            a.frame_sent(frame, now)
+            b.receive_frame(frame, now)
+for node in (a, b):
+    print(sorted(node.counters.items()), node.stored, node.held)
+recovery = Recovery(a)
+print([recovery.report(state, 0) for state in ("active", "bus-off", "bus-off", "active")])
+"""
+
+
+@pytest.mark.micropython
+def test_three_channels_open_in_under_24_kib() -> None:
+    assert 0 < device.measure(MICROPYTHON, OPEN) < LIMIT
+
+
+@pytest.mark.micropython
+def test_both_interpreters_say_the_same(micropython: Callable[..., str], tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(BOTH)
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "protocols")},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    for wanted in ("b got", "b lost missing", "a failed expired", "a failed bus-off", "does not fit", "out late"):
+        assert wanted in done.stdout
+    assert micropython(program) == done.stdout
