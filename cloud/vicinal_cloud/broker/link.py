@@ -106,20 +106,23 @@ class Link(asyncio.BufferedProtocol):
                 return
         self.owner.after_reading(self)
 
-    def flush(self) -> None:
-        transport = self.transport
+    def flush(self) -> int:
+        """Writes what there is to say. How many bytes still wait: for the socket, and for credit."""
+        transport, connection = self.transport, self.connection
         if transport is None or transport.is_closing():
-            return
-        data = self.connection.data_to_send()
+            return 0
+        data = connection.data_to_send()
         if data:
             self.bytes_out += len(data)
-            released = self.connection.released
-            if released != self._released:
-                self._batches.append((self.bytes_out, released - self._released))
-                self._released = released
             self.put(data)
+            released, self._released = connection.released - self._released, connection.released
+            if transport.get_write_buffer_size() or self._batches:
+                self._batches.append((self.bytes_out, released))
+            else:
+                self.delivered += released
         if self._batches:
             self._settle()
+        return self.backlog if self._batches or connection.waiting else 0
 
     def put(self, data: bytes) -> None:
         assert self.transport is not None

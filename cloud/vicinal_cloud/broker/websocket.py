@@ -69,10 +69,9 @@ class WebSocketLink(Link):
             self._protocol.send_binary(data)
             self._write()
 
-    def flush(self) -> None:
+    def flush(self) -> int:
         # What is said before the handshake is done stays where it is.
-        if self._protocol.state is State.OPEN:
-            super().flush()
+        return super().flush() if self._protocol.state is State.OPEN else 0
 
     def finish(self, code: int) -> None:
         assert self.transport is not None

@@ -144,7 +144,11 @@ class Connection:
     def next_events(self) -> "list[Message]":
         """The next messages, in order; none until more has come. Pings and credit are dealt with here. Until the
         connection is open they come one by one: what the next may be is for the shell to say."""
+        frames_waiting = self._frames.waiting
         while not self._events and not self.closed:
+            buffer, start = frames_waiting()
+            if start == len(buffer):
+                break
             if self._runs is not None:
                 run = self._runs.next_run(self._frames)
                 if run is not None:
@@ -283,11 +287,11 @@ class Connection:
         self._events.append(("closed", code, reason))
 
     def data_to_send(self) -> bytes:
-        if not self._out:
+        out = self._out
+        if not out:
             return b""
-        data = b"".join(self._out)
         self._out = []
-        return data
+        return out[0] if len(out) == 1 else b"".join(out)
 
     def _put(self, data: bytes) -> None:
         self._out.append(framed(data))
