@@ -276,3 +276,17 @@ def test_rows_that_are_not_wanted_are_skipped_and_counted(identifiers: list[str]
     assert [row for row in rows if row[2] == "123"] == [("1.5", "can0", "123", "", "1122")] * identifiers.count("123")
     assert len(rows) + log.skipped == len(identifiers)
     assert log.broken == junk
+
+
+def test_messages_lists_the_fields_and_gives_the_tables(files: dict[str, str], tmp_path: Path) -> None:
+    result = call("messages", "--mapping", files["car.toml"])
+    assert result.exit_code == 0, result.output
+    for text in ("00003039", "license_no", "bytes 0..6", "km/h", "0=left 1=right", "1|7 little"):
+        assert text in result.stdout
+    staged = tmp_path / "car.json"
+    staged.write_text(call("messages", "--dbc", files["car.dbc"], "--message", "Paged", "--json").stdout)
+    again = call("messages", "--mapping", str(staged))
+    assert "value when page 1" in again.stdout
+    assert "Engine" not in again.stdout
+    assert "Give --dbc FILE or --mapping FILE" in refused("messages")
+    assert "did you mean Paged?" in refused("messages", "--dbc", files["car.dbc"], "-m", "Pagd")

@@ -248,5 +248,8 @@ def test_the_board_counts_and_rates() -> None:
     assert board.add(5, False, b"", 0) is None
     console.print(board.table(12.0))
     text = console.export_text()
+    board.add(100, False, b"\x10\x00", 0)
+    console.print(board.table(14.0, overall=True))
+    assert "Engine   064      21    5.2  rpm 1024 1/min" in console.export_text()
     assert "Engine   064      20   10.0  rpm 1024 1/min" in text
     assert "22 frames, 20 shown, 1 with other identifiers, 1 refused (Engine (0x64) with 1 bytes of data" in text

@@ -41,14 +41,15 @@ class Board:
         self.refused = 0
         self.reason = ""
         self._lines: dict[str, _Line] = {}
-        self._refreshed: float | None = None
+        self._started: float | None = None
+        self._refreshed = 0.0
 
     def add(self, identifier: int, extended: bool, data: bytes, time_ms: int) -> tuple[str, dict[str, Any]] | None:
         """Subject and parameters of a frame that is shown."""
         self.frames += 1
         key = f"{identifier:08X}" if extended else f"{identifier:03X}"
         if self.mapping is None:
-            return self._show(key, key, {"data": data}, {})
+            return self._show(key, key, {"data": data})
         message = self.mapping.message(identifier, extended)
         if message is None:
             self.others += 1
@@ -59,9 +60,7 @@ class Board:
             self.refused += 1
             self.reason = str(error)
             return None
-        if params is None:
-            return None
-        return self._show(message.subject, key, params, self.mapping.units(message.subject))
+        return None if params is None else self._show(message.subject, key, params)
 
     def _params(self, message: Message, data: bytes, time_ms: int) -> dict[str, Any] | None:
         if self.condition is None:
@@ -69,26 +68,27 @@ class Board:
         event = message.decode(data, {"Time": time_ms})
         return event.params if self.condition.matches(event) else None
 
-    def _show(
-        self, subject: str, key: str, params: dict[str, Any], units: dict[str, str]
-    ) -> tuple[str, dict[str, Any]] | None:
+    def _show(self, subject: str, key: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
         line = self._lines.get(subject)
         if line is None:
             if len(self._lines) == MAX_SUBJECTS:
                 self.others += 1
                 return None
+            units = {} if self.mapping is None else self.mapping.units(subject)
             line = self._lines[subject] = _Line(key, units)
         line.count += 1
         line.params.update(params)
         self.shown += 1
         return subject, params
 
-    def table(self, now: float, height: int = 1000) -> Group:
-        """Rates are since the last call."""
-        seconds = 0.0 if self._refreshed is None else now - self._refreshed
+    def table(self, now: float, height: int = MAX_SUBJECTS, overall: bool = False) -> Group:
+        """Rates are since the last call, or since the first one."""
+        if self._started is None:
+            self._started = self._refreshed = now
+        seconds = now - (self._started if overall else self._refreshed)
         for line in self._lines.values():
             if seconds > 0:
-                line.rate = (line.count - line.seen) / seconds
+                line.rate = (line.count if overall else line.count - line.seen) / seconds
             line.seen = line.count
         self._refreshed = now
         table = Table("subject", "id", expand=True, pad_edge=False, box=None, header_style="bold")

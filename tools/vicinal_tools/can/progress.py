@@ -1,6 +1,7 @@
 """A bar on stderr, for people who wait: not where there is no terminal, and not while the output is one."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .logs import Log
@@ -38,5 +39,5 @@ def _bar(what: str, log: Log) -> "Progress":
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     found = Progress(*columns, console=Console(stderr=True), transient=True)
-    found.add_task(f"{what} {log.name}", total=log.size)
+    found.add_task(f"{what} {Path(log.name).name}", total=log.size)
     return found

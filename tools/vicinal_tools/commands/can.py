@@ -1,4 +1,4 @@
-"""vicinal can: monitor, replay, decode, send, plan."""
+"""vicinal can: decode, messages, monitor, plan, replay, send."""
 
 import sys
 import time
@@ -240,7 +240,7 @@ def monitor(
         finally:
             if not as_json:
                 live.stop()
-                Console().print(board.table(time.monotonic()))
+                Console().print(board.table(time.monotonic(), overall=True))
     if board.refused and as_json:
         click.echo(f"{board.refused:,} frames refused, the last: {board.reason}", err=True)
     ctx.exit(1 if count is not None and board.shown < count else 0)
@@ -340,3 +340,39 @@ def plan(ctx: click.Context, file: str, until: int | None, as_json: bool) -> Non
         if found.better is not None:
             click.echo(f"In another order all of them fit: {', '.join(found.better)}", err=True)
     ctx.exit(1 if found.refused else 0)
+
+
+@command.command()
+@mapping_options
+@click.option("--message", "-m", "chosen", multiple=True, metavar="NAME", help="Only this message; may repeat.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="The tables of the mapping: what a device reads, and --mapping too."
+)
+def messages(
+    dbc: str | None, mapping: str | None, names: bool, lenient: bool, chosen: tuple[str, ...], as_json: bool
+) -> None:
+    """Show which frame is which event: the messages and fields of a DBC file or a mapping.
+
+    \b
+        vicinal can messages --mapping car.toml
+        vicinal can messages --dbc car.dbc --message EngineData --json > car.json
+    """
+    import json
+
+    from vicinal.cosmic.mapping import Mapping
+
+    from ..can.listing import listing
+
+    loaded = load_mapping(dbc, mapping, names, lenient, chosen)
+    if loaded is None:
+        raise BadInput("of which car? Give --dbc FILE or --mapping FILE")
+    for name in chosen:
+        message_named(loaded, name)
+    shown = Mapping([one for one in loaded.messages if not chosen or one.subject in chosen])
+    if as_json:
+        click.echo(json.dumps(shown.tables(), ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    console = Console()
+    console.print(listing(shown), crop=False, soft_wrap=not console.is_terminal)
