@@ -51,7 +51,20 @@ def test_every_sentence_of_a_page_is_in_order() -> None:
     for number in sentences():
         page, _, count = number.partition("-")
         pages.setdefault(page, []).append(int(count))
-    assert set(pages) == {"CBOR", "EVENT", "WIRE", "FILTER", "DIST", "CTRL", "PROX", "JSON", "MAP", "OVER", "COSMIC"}
+    assert set(pages) == {
+        "CBOR",
+        "EVENT",
+        "WIRE",
+        "FILTER",
+        "DIST",
+        "CTRL",
+        "PROX",
+        "JSON",
+        "MAP",
+        "OVER",
+        "COSMIC",
+        "CBIND",
+    }
     assert all(counts == list(range(1, len(counts) + 1)) for counts in pages.values())
 
 
