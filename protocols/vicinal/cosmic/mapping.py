@@ -13,6 +13,9 @@ and the reader share: `mapping.units("Speed")`.
     mapping.decode(frame)     the event; None if the mapping does not know the identifier
     mapping.encode(event)     the frame
     filter.to_can(mapping.identifiers())     which frames a controller must let through for a subscription
+
+A message alone is the codec of a COSMIC channel, whose identifier has the sender and the priority beside the etag:
+`SrtChannel(node, etag, deadline, codec=mapping.of_subject("Speed"))`.
 """
 
 from .._compat import MICROPYTHON, Ordered

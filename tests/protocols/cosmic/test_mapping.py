@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cosmic_bus import TinyBus
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from spec_helpers import spec
 from strategies import cases
 
 from vicinal.cosmic import mapping_toml_cpython
+from vicinal.cosmic.channels import SrtChannel
 from vicinal.cosmic.frame import Frame
 from vicinal.cosmic.mapping import Field, Mapping, Message
 from vicinal.cosmic.mapping_toml_cpython import loads
+from vicinal.cosmic.node import Node
 from vicinal.errors import LocalProtocolError, RemoteProtocolError
 from vicinal.event import Event
 from vicinal.filter import Filter
@@ -396,6 +399,22 @@ def test_limits() -> None:
         Mapping([Message(0, "S", [])] * 16385)
     with pytest.raises(LocalProtocolError, match="fields are 257, an event has at most 256 parameters"):
         Mapping.from_tables({"message": [{"id": 1, "subject": "S", "fields": [{}] * 257}]})
+
+
+def test_a_message_is_the_codec_of_a_channel() -> None:
+    """The dissertation's Speed on COSMIC: 12345 is the event's id on the bus, its etag, whoever sends it."""
+    message = loads(SPEED).of_subject("Speed")
+    car, display = Node(7, 500_000), Node(8, 500_000)
+    heard: list[Event] = []
+    speed = SrtChannel(car, 12345, deadline=20_000, codec=message)
+    speed.announce(0)
+    SrtChannel(display, 12345, deadline=20_000, codec=message).subscribe(lambda event, *_: heard.append(event), 0)
+    event = Event("Speed", [("license_no", "00D1234"), ("rate", 57.0)])
+    bus = TinyBus(500_000, [car, display])
+    bus.at(100, lambda: speed.publish(event, 100) and None)
+    bus.run(50_000)
+    assert [(frame.id & 0x3FFF, frame.data) for _, frame in bus.log] == [(12345, b"00D1234\x39")]
+    assert heard == [event]
 
 
 @pytest.mark.micropython
