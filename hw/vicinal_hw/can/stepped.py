@@ -12,35 +12,27 @@ next.
 
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
-from typing import Protocol
 
+from vicinal.cosmic.faults import ACTIVE, BUS_OFF, PASSIVE, WARNING, Recovery
 from vicinal.cosmic.frame import Frame
+from vicinal.cosmic.node import Node
 
 from .bus import Bus
 from .controller import Controller, Mask, State
 
-__all__ = ["Simulation", "Station", "Stepped"]
+__all__ = ["NAMES", "Simulation", "Station"]
 
 MICROSECOND = 1000
-
-
-class Stepped(Protocol):
-    """What a node is to whoever carries its frames; `now` in microseconds."""
-
-    def receive_frame(self, frame: Frame, now: int) -> None: ...
-    def frame_to_send(self, now: int) -> Frame | None: ...
-    def frame_sent(self, frame: Frame, now: int) -> None: ...
-    def transmit_error(self, now: int) -> None: ...
-    def next_timeout(self) -> int | None: ...
-    def handle_timeout(self, now: int) -> None: ...
+NAMES = {State.ACTIVE: ACTIVE, State.WARNING: WARNING, State.PASSIVE: PASSIVE, State.BUS_OFF: BUS_OFF}
 
 
 class Station:
-    """A node and its controller. Bus-off is left again at once: recover() is asked for when it happens."""
+    """A node and its controller."""
 
-    def __init__(self, simulation: "Simulation", node: Stepped, controller: Controller) -> None:
+    def __init__(self, simulation: "Simulation", node: Node, controller: Controller) -> None:
         self.node = node
         self.controller = controller
+        self.recovery = Recovery(node)
         self._simulation = simulation
         self._timer: int | None = None
         controller.on_receive = self._on_receive
@@ -52,12 +44,16 @@ class Station:
     def update(self) -> None:
         """To be called after the node was told something behind the simulation's back: a publish, say."""
         controller = self.controller
+        timer = self.node.next_timeout()
         if controller.state is not State.BUS_OFF:
             wanted = self.node.frame_to_send(self._simulation.now)
             held = controller.mailbox
             if wanted is not held and wanted != held and (held is None or controller.abort()) and wanted is not None:
                 controller.load(wanted)
-        timer = self.node.next_timeout()
+            timer = self.node.next_timeout()
+        else:
+            again = self.recovery.next_timeout()
+            timer = again if timer is None else min(timer, again)
         if timer != self._timer:
             self._timer = timer
             if timer is not None:
@@ -66,8 +62,15 @@ class Station:
     def _expire(self, time: int) -> None:
         if self._timer == time:
             self._timer = None
-            self.node.handle_timeout(self._simulation.now)
+            now = self._simulation.now
+            if self.controller.state is State.BUS_OFF:
+                self._report(now)
+            self.node.handle_timeout(now)
             self.update()
+
+    def _report(self, now: int) -> None:
+        if self.recovery.report(NAMES[self.controller.state], now):
+            self.controller.recover()
 
     def _on_receive(self, frame: Frame, now: int) -> None:
         self.node.receive_frame(frame, now // MICROSECOND)
@@ -79,17 +82,15 @@ class Station:
 
     def _on_error(self, frame: Frame | None, now: int) -> None:
         if frame is not None:
-            self.node.transmit_error(now // MICROSECOND)
+            self.node.transmit_error(now // MICROSECOND, frame)
             self.update()
 
     def _on_abort(self, frame: Frame, now: int) -> None:
         self.update()
 
     def _on_state(self, state: State, now: int) -> None:
-        if state is State.BUS_OFF:
-            self.controller.recover()
-        else:
-            self.update()
+        self._report(now // MICROSECOND)
+        self.update()
 
 
 class Simulation:
@@ -105,7 +106,7 @@ class Simulation:
     def now(self) -> int:
         return self.bus.now // MICROSECOND
 
-    def attach(self, node: Stepped, filters: Iterable[Mask] | None = None, name: str = "") -> Station:
+    def attach(self, node: Node, filters: Iterable[Mask] | None = None, name: str = "") -> Station:
         """`filters` None: the node hears everything, which costs the simulation a call for each frame."""
         controller = self.bus.controller(name)
         controller.accept(filters)
