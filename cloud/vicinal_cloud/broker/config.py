@@ -34,6 +34,7 @@ Paths are relative to the file.
 """
 
 import tomllib
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,7 +104,8 @@ class _Table:
     def take(self, key: str, kind: type, default: Any = None, required: bool = False) -> Any:
         if key not in self.values:
             if required:
-                raise self.error(key, "is missing")
+                close = get_close_matches(key, self.values, 1)
+                raise self.error(key, f"is missing: there is {close[0]!r}, is it meant?" if close else "is missing")
             return default
         value = self.values.pop(key)
         if type(value) is not kind:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import socket
 import ssl
 
 from vicinal.errors import VicinalError
@@ -46,6 +47,8 @@ async def dial(owner: Owner, connection: Connection, address: Address, tls: Tls)
         raise CannotConnect(f"{address}: TLS: {error.reason or error}") from error
     except TimeoutError as error:
         raise CannotConnect(f"{address}: no answer within {_TIMEOUT:.0f} s") from error
+    except socket.gaierror as error:
+        raise CannotConnect(f"{address}: no such host: {error.strerror}") from error
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
         raise CannotConnect(f"nothing listens on {address}: {reason}") from error

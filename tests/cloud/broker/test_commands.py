@@ -57,6 +57,26 @@ def test_pub_and_sub(brokers: Brokers) -> None:
     assert found[2]["seq"] < found[3]["seq"]
 
 
+def test_a_bad_line_says_what_was_published_before_it(brokers: Brokers) -> None:
+    b1 = brokers.start("b1")
+    sub = subscriber(b1, "--count", "2")
+    lines = '{"subject": "Speed", "params": {"rate": 20}}\n' * 2 + '{"subject": 7}\n'
+    done = run("pub", "-b", b1.address, stdin=lines)
+    assert done.returncode == 2
+    assert "stdin:3:" in done.stderr
+    assert "The 2 events before it were published." in done.stderr
+    assert len(sub.communicate(timeout=PATIENCE)[0].splitlines()) == 2
+
+
+def test_top_fits_a_narrow_terminal(brokers: Brokers) -> None:
+    b1 = brokers.start("b1")
+    for width, last in (("80", "dropped"), ("140", "scopes")):
+        done = run("top", "--once", b1.status_address, COLUMNS=width)
+        head = next(line for line in done.stdout.splitlines() if "broker" in line)
+        assert last in head
+        assert "\N{HORIZONTAL ELLIPSIS}" not in done.stdout
+
+
 def test_sub_ends_as_it_is_told(brokers: Brokers) -> None:
     b1 = brokers.start("b1")
     assert run("sub", "--for", "0.1", "-b", b1.address).returncode == 0

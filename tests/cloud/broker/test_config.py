@@ -69,6 +69,7 @@ def test_everything(folder: Path) -> None:
     ("old", "new", "said"),
     [
         ('name = "b1"\n', "", "[broker] name is missing"),
+        ('name = "b1"\n', 'nmae = "b1"\n', "[broker] name is missing: there is 'nmae', is it meant?"),
         ('name = "b1"\n', "name = 7\n", "[broker] name is 7, want a string"),
         ('name = "b1"\n', 'name = "a/b"\n', "[broker] name is 'a/b', want 1 to 64 bytes without a slash"),
         ('name = "b1"\n', 'name = "b1"\nnmae = 1\n', "[broker] nmae is not known here"),

@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,8 @@ def run_(config: str, check: bool, as_json: bool, quiet: bool) -> None:
     path = Path(config)
     found = load(path)
     if check:
+        if any(one.address.web for one in found.listen) and find_spec("websockets") is None:
+            raise Failed(f"{path}: a [[listen]] is ws:// or wss://, and websockets is not installed: vicinal doctor")
         click.echo(
             f"{path}: in order: broker {found.name!r}, {len(found.listen)} listeners, "
             f"{len(found.neighbours)} neighbours, {len(found.graph.scopes)} scopes, {len(found.join)} joined"

@@ -10,7 +10,7 @@ from ..overlay import DEFAULT, Reach, run
 __all__ = ["command"]
 
 
-@click.command("ping")
+@click.command("ping", short_help="Say whether a broker answers, and how fast.")
 @click.argument("broker", default=DEFAULT, envvar="VICINAL_BROKER")
 @click.option("--count", "-n", type=click.IntRange(min=1), default=3, show_default=True)
 @click.option("--interval", type=click.FloatRange(min=0), default=0.2, show_default=True, help="Seconds.")

@@ -19,7 +19,7 @@ from ..overlay import Reach, parse_scopes, reach_options, run, scope_options
 __all__ = ["command"]
 
 
-@click.command("pub")
+@click.command("pub", short_help="Publish events.")
 @click.argument("subject", required=False)
 @click.argument("params", nargs=-1, metavar="[NAME=VALUE...]")
 @click.option("--file", "-f", "file", metavar="FILE", help="Events as JSON, one a line, from a file; - is stdin.")
@@ -94,17 +94,23 @@ async def _publish(
         await asyncio.sleep(settle)
         under_way: set[asyncio.Future[int]] = set()
         count, start = 0, loop.time()
-        async for event in _in_background(events):
-            if rate is not None:
-                await asyncio.sleep(start + count / rate - loop.time())
-            done = await client.submit(event.replace(producer=None, seq=None), advertisement)
-            under_way.add(done)
-            count += 1
-            for finished in [one for one in under_way if one.done()]:
-                under_way.discard(finished)
-                finished.result()
+        wrong: BadInput | None = None
+        try:
+            async for event in _in_background(events):
+                if rate is not None:
+                    await asyncio.sleep(start + count / rate - loop.time())
+                done = await client.submit(event.replace(producer=None, seq=None), advertisement)
+                under_way.add(done)
+                count += 1
+                for finished in [one for one in under_way if one.done()]:
+                    under_way.discard(finished)
+                    finished.result()
+        except BadInput as error:
+            wrong = error
         for one in under_way:
             await one
+        if wrong is not None:
+            raise BadInput(f"{wrong.message}\nThe {count:,} events before it were published.") from wrong
         return count
 
 

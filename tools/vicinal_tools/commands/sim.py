@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 @click.group("sim")
 def command() -> None:
-    """Simulate an overlay: what it costs, and whether it holds under faults."""
+    """Simulate overlays, their costs and their faults."""
 
 
 @command.command("overlay")

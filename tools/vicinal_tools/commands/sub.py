@@ -15,7 +15,7 @@ from ..overlay import Reach, parse_scopes, reach_options, run, scope_options
 __all__ = ["command"]
 
 
-@click.command("sub")
+@click.command("sub", short_help="Write the events that a filter matches, as they come.")
 @click.argument("filter", required=False, default="TRUE")
 @click.option("--count", "-n", type=click.IntRange(min=1), help="End after so many events.")
 @click.option("--for", "seconds", type=click.FloatRange(min=0, min_open=True), help="End after so many seconds.")

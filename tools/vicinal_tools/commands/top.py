@@ -6,6 +6,7 @@ import urllib.request
 from typing import Any
 
 import click
+from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -15,9 +16,11 @@ from ..overlay import Failed
 __all__ = ["command"]
 
 _SHOWN = 20
+# Characters: with fewer the columns that are cut off first are left out, and the others can be read.
+_WIDE = 110
 
 
-@click.command("top")
+@click.command("top", short_help="Show brokers, clients and rates, refreshed in place.")
 @click.argument("status", nargs=-1, metavar="[STATUS...]")
 @click.option("--interval", type=click.FloatRange(min=0.1), default=1.0, show_default=True, help="Seconds.")
 @click.option("--once", is_flag=True, help="Look once, and end.")
@@ -39,15 +42,16 @@ def command(status: tuple[str, ...], interval: float, once: bool, as_json: bool)
         click.echo(json.dumps(dict(zip(places, found))))
         return
     console = Console()
+    narrow = console.width < _WIDE
     if once:
-        console.print(_table(found, found, 0.0))
+        console.print(_table(found, found, 0.0, narrow))
         return
-    with Live(_table(found, found, 0.0), console=console, screen=console.is_terminal) as live:
+    with Live(_table(found, found, 0.0, narrow), console=console, screen=console.is_terminal) as live:
         before, asked = found, time.monotonic()
         while True:
             time.sleep(interval)
             found, now = [_ask(place) for place in places], time.monotonic()
-            live.update(_table(found, before, now - asked))
+            live.update(_table(found, before, now - asked, console.width < _WIDE))
             before, asked = found, now
 
 
@@ -62,9 +66,14 @@ def _ask(place: str) -> dict[str, Any]:
         return {"name": place, "error": f"nothing answers on {url}: {getattr(reason, 'strerror', None) or reason}"}
 
 
-def _table(found: list[dict[str, Any]], before: list[dict[str, Any]], seconds: float) -> Group:
-    brokers = Table("broker", "neighbours", "clients", "in/s", "out/s", "waiting", "dropped", "refused", "scopes")
-    clients = Table("client", "at", "from", "published", "delivered", "waiting", "subscriptions")
+def _table(found: list[dict[str, Any]], before: list[dict[str, Any]], seconds: float, narrow: bool) -> Group:
+    style = box.SIMPLE if narrow else box.HEAVY_HEAD
+    brokers = Table("broker", "neighbours", "clients", "in/s", "out/s", "waiting", "dropped", box=style)
+    clients = Table("client", "at", "published", "delivered", "waiting", "subscribed", box=style)
+    if not narrow:
+        brokers.add_column("refused")
+        brokers.add_column("scopes")
+        clients.add_column("from")
     for one, old in zip(found, before):
         if "error" in one:
             brokers.add_row(one["name"], one["error"], style="red")
@@ -84,11 +93,10 @@ def _table(found: list[dict[str, Any]], before: list[dict[str, Any]], seconds: f
             *rates,
             f"{deliveries['waiting']:,}",
             f"{sum(deliveries['dropped'].values()):,}",
-            f"{sum(publishes['refused'].values()):,}",
-            " ".join(one["scopes"]),
+            *([] if narrow else [f"{sum(publishes['refused'].values()):,}", " ".join(one["scopes"])]),
         )
         busiest = sorted(one["clients"], key=lambda client: -(client["published"] + client["delivered"]))
         for client in busiest[:_SHOWN]:
             numbers = [f"{client[key]:,}" for key in ("published", "delivered", "waiting", "subscriptions")]
-            clients.add_row(client["name"], one["name"], client["where"], *numbers)
+            clients.add_row(client["name"], one["name"], *numbers, *([] if narrow else [client["where"]]))
     return Group(brokers, clients)

@@ -16,7 +16,7 @@ from .pub import _event
 __all__ = ["command"]
 
 
-@click.command("trace")
+@click.command("trace", short_help="Show the way an event takes, hop by hop.")
 @click.argument("subject")
 @click.argument("params", nargs=-1, metavar="[NAME=VALUE...]")
 @click.option("--to", "to", multiple=True, metavar="ADDRESS", help="A broker where a consumer waits; else --broker.")
