@@ -12,18 +12,20 @@ from vicinal_tools.bench.peers import events, figures, scenarios, systems, worke
 def tiny(name: str) -> scenarios.Scenario:
     """10 filters each would be another test of the same."""
     one = scenarios.SCENARIOS[name]
-    return one._replace(most=min(one.most, 4_000 if one.publishers > 1 else 1_000), filters=min(one.filters, 1))
+    return one._replace(
+        most=min(one.most, 20_000 if one.publishers > 1 else 1_000), filters=min(one.filters, 1), seconds=60
+    )
 
 
 @pytest.mark.parametrize("system", systems.SYSTEMS)
-@pytest.mark.parametrize("name", ["1to1", "fanin", "fanout", "content", "latency"])
+@pytest.mark.parametrize("name", ["1to1", "1to1-mixed", "fanin", "fanout", "content", "latency"])
 def test_nothing_is_lost(name: str, system: str, tmp_path: Path) -> None:
     if systems.missing((system,)):
         pytest.skip(f"{system} is not installed: tools/setup.sh installs it on Debian")
     scenario = tiny(name)
     if scenario.pace:
         scenario = scenario._replace(most=100)
-    done = scenarios.run(scenario, system, tmp_path)
+    done = scenarios.run(scenario, system, tmp_path, keep=True)
     assert done.events == scenario.most
     assert done.deliveries == done.events * (scenario.filters or scenario.subscribers)
     assert len(done.late) == (done.events if scenario.timed else 0)
@@ -31,6 +33,31 @@ def test_nothing_is_lost(name: str, system: str, tmp_path: Path) -> None:
     assert done.broker_cpu > 0
     assert done.clients_cpu > 0
     assert done.memory > 1 << 20
+    sent = [plain(producer, scenario) for producer in range(scenario.publishers)]
+    for number, came in enumerate(done.kept):
+        if scenario.filters and system == "vicinal":
+            check([[data for data in sent[0] if data[events.STEP_AT] == number]], came)
+        else:
+            check(sent, came)
+
+
+def plain(producer: int, scenario: scenarios.Scenario) -> list[bytes]:
+    """What a publisher sends, with nothing around it."""
+    count = scenario.most // scenario.publishers
+    return events.packets(events.producer(producer), lambda _: (b"", b""), count, scenario.mixed)
+
+
+def check(sent: list[list[bytes]], came: bytes) -> None:
+    """Every event came once, as it was sent, in the order of its producer; between them is little, and no event."""
+    waiting = {decode(some[0]).producer: iter(some) for some in sent}
+    at = 0
+    for _ in range(sum(map(len, sent))):
+        start = came.index(b"\x85\x65Speed", at, at + 40)
+        producer = came[start + 8 : start + 20].decode()
+        event = next(waiting[producer])
+        assert came[start : start + len(event)] == event
+        at = start + len(event)
+    assert len(came) - at < 5
 
 
 def test_durable(tmp_path: Path) -> None:
@@ -40,16 +67,25 @@ def test_durable(tmp_path: Path) -> None:
 
 
 def test_events_have_one_size_and_their_own_numbers() -> None:
-    made = events.packets(events.producer(7), b"<", b">", 5, 300)
+    made = events.packets(events.producer(7), lambda size: (b"<", b">"), 300)
     assert {len(data) for data in made} == {events.SIZE + 2}
     read = [decode(data[1:-1]) for data in made]
-    assert [event.seq for event in read] == [events.FIRST_SEQ + 5 + number for number in range(300)]
+    assert [event.seq for event in read] == [events.FIRST_SEQ + number for number in range(300)]
     assert {event.producer for event in read} == {events.producer(7)}
+
+
+def test_mixed_events_are_as_short_as_is_said() -> None:
+    made = events.packets(events.producer(7), lambda size: (size.to_bytes(1, "big"), b""), 1_000, mixed=True)
+    short = [data[0] == events.SIZE - events.SHORTER for data in made]
+    assert [len(data) - 1 for data in made] == [data[0] for data in made]
+    assert short == events.are_short(1_000)
+    assert 150 < sum(short) < 250
+    assert [decode(data[1:]).seq for data in made] == [events.FIRST_SEQ + number for number in range(1_000)]
 
 
 def test_the_byte_says_what_the_filters_say() -> None:
     """Who looks at the byte wants the same events as who subscribes."""
-    made = events.packets(events.producer(0), b"", b"", 0, events.STEPS)
+    made = events.packets(events.producer(0), lambda _: (b"", b""), events.STEPS)
     read = [decode(data) for data in made]
     assert sorted(data[events.STEP_AT] for data in made) == list(range(events.STEPS))
     for step in range(0, events.STEPS, 9):
@@ -92,7 +128,7 @@ def test_goals(name: str, ours: float, peers: tuple[float, float], met: bool, mo
     """Deliveries a second in floods, and their CPU when paced."""
 
     def outcome(figure: float) -> scenarios.Outcome:
-        return scenarios.Outcome([scenarios.Run(1, 1, 1 / figure, figure * 1e-6, 0, 1 << 20, [])], [])
+        return scenarios.Outcome([scenarios.Run(1, 1, 1 / figure, figure * 1e-6, 0, 1 << 20, [], [])], [])
 
     found = dict(zip(systems.SYSTEMS, map(outcome, (ours, *peers))))
     monkeypatch.setattr(figures, "rounds", lambda *_: found)

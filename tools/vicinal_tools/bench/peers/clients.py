@@ -1,6 +1,6 @@
 """How each protocol connects, publishes and subscribes, with nothing but a socket.
 
-All three put an event between a constant prefix and a constant suffix, both ways:
+All three put an event between a prefix and a suffix that depend on its size alone, both ways:
 
                  publish                                    delivery
     Vicinal      58 69 [10, null, advertisement, event]     58 70 [12, [subscription], event, null, []]
@@ -16,15 +16,14 @@ from typing import Any, NamedTuple, Protocol
 
 import cbor2
 
-from .events import SIZE, STEP_AT
+from .events import SIZE, STEP_AT, Wrap
 
 __all__ = ["PROTOCOLS", "Publisher", "Subscriber", "frame"]
 
 
 class Publisher(NamedTuple):
     socket: socket.socket
-    prefix: bytes
-    suffix: bytes
+    wrap: Wrap
 
 
 class Subscriber(NamedTuple):
@@ -75,29 +74,24 @@ def frame(*message: object) -> bytes:
 class _Vicinal:
     filters = True
 
-    def __init__(self) -> None:
-        self._event = bytes(SIZE)
-
     def publisher(self, port: int, name: str) -> Publisher:
         one = self._hello(port, name)
         one.sendall(frame(6, 1, "subject = 'Speed'", [True]))
         advertisement = self._answer(one)
-        prefix = frame(10, None, advertisement, self._event)[:-SIZE]
-        return Publisher(one, prefix, b"")
+        return Publisher(one, lambda size: (frame(10, None, advertisement, bytes(size))[:-size], b""))
 
     def subscribers(self, port: int, filters: list[list[str]]) -> list[Subscriber]:
-        if sum(map(len, filters)) > len(filters):
-            self._use_up_short_numbers(port)
         found = []
+        event = bytes(SIZE)
         for number, texts in enumerate(filters):
             one = self._hello(port, f"s{number}")
             one.sendall(b"".join([frame(8, 1, text, [True], None, None) for text in texts]))
             keys = [self._answer(one) for _ in texts]
-            frames = [frame(12, [key], self._event, None, []) for key in keys]
+            frames = [frame(12, [key], event, None, []) for key in keys]
             if len({len(one) for one in frames}) > 1:
                 raise ValueError(f"deliveries to subscriptions {keys} have several sizes")
             one.sendall(frame(5, 1 << 40))
-            found.append(Subscriber(one, len(frames[0]), frames[0].index(self._event) + STEP_AT))
+            found.append(Subscriber(one, len(frames[0]), frames[0].index(event) + STEP_AT))
         for subscriber in found:
             self._be_heard(subscriber.socket)
         return found
@@ -109,14 +103,6 @@ class _Vicinal:
             if message[0] != 3:
                 raise ConnectionError(f"instead of a pong: {message}")
             one.sendall(frame(4, message[1]))
-
-    def _use_up_short_numbers(self, port: int) -> None:
-        """Then all subscriptions have numbers of three bytes, and all deliveries one size."""
-        with self._hello(port, "first") as one:
-            for _ in range(256):
-                one.sendall(frame(8, 1, "subject = 'none'", [True], None, None))
-                one.sendall(frame(9, 1, self._answer(one)))
-                self._answer(one)
 
     def _hello(self, port: int, name: str) -> socket.socket:
         one = _connect(port)
@@ -144,11 +130,11 @@ class _Mosquitto:
     filters = False
 
     def publisher(self, port: int, name: str) -> Publisher:
-        return Publisher(self._hello(port, name), self._packet(b"\x30", b"\x00\x05Speed" + bytes(SIZE))[:-SIZE], b"")
+        return Publisher(self._hello(port, name), lambda size: (self._message(size)[:-size], b""))
 
     def subscribers(self, port: int, filters: list[list[str]]) -> list[Subscriber]:
         found = []
-        head = len(self._packet(b"\x30", b"\x00\x05Speed" + bytes(SIZE))) - SIZE
+        head = len(self._message(SIZE)) - SIZE
         for number in range(len(filters)):
             one = self._hello(port, f"s{number}")
             one.sendall(self._packet(b"\x82", b"\x00\x01\x00\x05Speed\x00"))
@@ -168,6 +154,9 @@ class _Mosquitto:
             raise ConnectionError(f"no CONNACK: {answer.hex()}")
         return one
 
+    def _message(self, size: int) -> bytes:
+        return self._packet(b"\x30", b"\x00\x05Speed" + bytes(size))
+
     def _packet(self, kind: bytes, body: bytes) -> bytes:
         size = len(body)
         if size > 127:
@@ -179,7 +168,7 @@ class _Nats:
     filters = False
 
     def publisher(self, port: int, name: str) -> Publisher:
-        return Publisher(self._hello(port), f"PUB Speed {SIZE}\r\n".encode(), b"\r\n")
+        return Publisher(self._hello(port), lambda size: (f"PUB Speed {size}\r\n".encode(), b"\r\n"))
 
     def subscribers(self, port: int, filters: list[list[str]]) -> list[Subscriber]:
         head = len(f"MSG Speed 1 {SIZE}\r\n")

@@ -48,18 +48,18 @@ class PublishingDurably(NamedTuple):
             answers.read()
         ended = time.monotonic()
         answers.check()
-        control.send(Published(len(answers.sent), began, ended, time.process_time() - cpu, answers.late))
+        control.send(Published(len(answers.sent), began, ended, 0, False, time.process_time() - cpu, answers.late))
         control.recv()  # connections stay until everything has come
 
     def _prepare(self) -> tuple[socket.socket, list[bytes]]:
         name = producer(0)
-        one, prefix, _ = PROTOCOLS["vicinal"].publisher(self.port, name)
-        advertisement = cbor2.loads(cbor2.loads(prefix + bytes(SIZE)))[2]
+        one, wrap = PROTOCOLS["vicinal"].publisher(self.port, name)
+        advertisement = cbor2.loads(cbor2.loads(wrap(SIZE)[0] + bytes(SIZE)))[2]
         head = frame(10, _FIRST_REQUEST, advertisement, bytes(SIZE))[:-SIZE]
         at = head.index(_FIRST_REQUEST.to_bytes(4, "big"))
         made = [
             head[:at] + (_FIRST_REQUEST + number).to_bytes(4, "big") + head[at + 4 :] + event
-            for number, event in enumerate(packets(name, b"", b"", 0, self.most))
+            for number, event in enumerate(packets(name, lambda _: (b"", b""), self.most))
         ]
         return one, [b"".join(made[at : at + _A_WRITE]) for at in range(0, len(made), _A_WRITE)]
 

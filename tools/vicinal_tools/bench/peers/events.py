@@ -5,15 +5,38 @@
 Sequence numbers begin at 2^32 and rates are doubles, so that every event has the same size: who receives can count
 bytes. A rate is 64 km/h and a number of 64ths, one of a hundred, so that one byte at a fixed place tells them apart:
 who must filter by itself needs to look at nothing else.
+
+Real rates have a decimal, and of those every fifth (.0 and .5) is a double of half the precision, six bytes shorter:
+*mixed* events are like that, by chance, so that those of one size are seldom more than a few in a row.
 """
+
+import random
+from collections.abc import Callable
 
 from vicinal.event import Event
 from vicinal.wire import encode
 
-__all__ = ["FIRST_SEQ", "SIZE", "STEPS", "STEP_AT", "condition", "packets", "producer"]
+__all__ = [
+    "FIRST_SEQ",
+    "SHORTER",
+    "SHORT_SHARE",
+    "SIZE",
+    "STEPS",
+    "STEP_AT",
+    "Wrap",
+    "are_short",
+    "condition",
+    "packets",
+    "producer",
+]
+
+Wrap = Callable[[int], tuple[bytes, bytes]]
+"""What stands before and behind an event of a size."""
 
 FIRST_SEQ = 1 << 32
 STEPS = 100
+_SHORT_OF_256 = 51
+SHORT_SHARE = _SHORT_OF_256 / 256
 _ABOVE = 0.001  # so that no shorter float holds the rate
 
 
@@ -21,14 +44,19 @@ def producer(number: int) -> str:
     return f"car-00D{number:05}"
 
 
-def _encoded(name: str, step: int) -> bytes:
-    params = [("license_no", name[4:]), ("rate", 64 + step / 64 + _ABOVE), ("lat", 533438000), ("lon", -62546000)]
+def _encoded(name: str, rate: float) -> bytes:
+    params = [("license_no", name[4:]), ("rate", rate), ("lat", 533438000), ("lon", -62546000)]
     return encode(Event("Speed", params, {"Time": 1700000000000}, producer=name, seq=FIRST_SEQ))
 
 
-_one = _encoded(producer(0), 0)
+def _rate(step: int) -> float:
+    return 64 + step / 64 + _ABOVE
+
+
+_one = _encoded(producer(0), _rate(0))
 SIZE = len(_one)
 STEP_AT = _one.index(b"\xfb\x40\x50") + 3
+SHORTER = SIZE - len(_encoded(producer(0), 64.5))
 _SEQ_AT = _one.index(FIRST_SEQ.to_bytes(8, "big"))
 
 
@@ -39,16 +67,23 @@ def condition(step: int, variant: int) -> str:
     return f"subject = 'Speed' AND rate >= {low:.6f} AND rate < {high:.6f}"
 
 
-def packets(name: str, prefix: bytes, suffix: bytes, first: int, count: int) -> list[bytes]:
-    """Events of one producer as they are sent, numbered from `first`, all steps equally often."""
-    heads = []
-    tails = []
-    for step in range(STEPS):
-        data = _encoded(name, step)
-        heads.append(prefix + data[:_SEQ_AT])
-        tails.append(data[_SEQ_AT + 8 :] + suffix)
+def are_short(count: int) -> list[bool]:
+    """Of mixed events: every fifth, by chance, and always the same."""
+    return [one < _SHORT_OF_256 for one in random.Random(7).randbytes(count)]
+
+
+def packets(name: str, wrap: Wrap, count: int, mixed: bool = False) -> list[bytes]:
+    """Events of one producer as they are sent, numbered from 0, all steps equally often."""
+    steps = [_cut(_encoded(name, _rate(step)), wrap) for step in range(STEPS)]
+    short = _cut(_encoded(name, 64.5), wrap)
     found = []
-    for number in range(first, first + count):
-        step = number * 37 % STEPS
-        found.append(heads[step] + (FIRST_SEQ + number).to_bytes(8, "big") + tails[step])
+    for number, is_short in enumerate(are_short(count) if mixed else [False] * count):
+        head, tail = short if is_short else steps[number * 37 % STEPS]
+        found.append(head + (FIRST_SEQ + number).to_bytes(8, "big") + tail)
     return found
+
+
+def _cut(event: bytes, wrap: Wrap) -> tuple[bytes, bytes]:
+    """What comes before the sequence number, and what behind it."""
+    prefix, suffix = wrap(len(event))
+    return prefix + event[:_SEQ_AT], event[_SEQ_AT + 8 :] + suffix

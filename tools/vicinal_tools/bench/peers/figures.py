@@ -48,6 +48,7 @@ P50 = Figure("p50", _p(50), "{:.3f} ms", False)
 
 JUDGED = (
     ("1to1", RATE, (Goal("mosquitto", 3.0),)),
+    ("1to1-mixed", RATE, ()),
     ("fanin", RATE, (Goal("mosquitto", 2.0),)),
     ("fanout", RATE, (Goal("nats", 1.0),)),
     ("content", RATE, (Goal("mosquitto", 12.0), Goal("nats", 5.0))),

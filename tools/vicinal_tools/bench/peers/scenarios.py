@@ -45,6 +45,8 @@ class Scenario(NamedTuple):
     seconds: float = 1.5
     timed: bool = False
     durable: bool = False
+    mixed: bool = False
+    """whether events have several sizes"""
 
 
 def _paced(name: str, what: str, **more: Any) -> Scenario:
@@ -55,7 +57,8 @@ SCENARIOS = {
     one.name: one
     for one in (
         Scenario("1to1", "1 -> 1, flood"),
-        Scenario("fanin", f"{FAN} -> 1, flood", publishers=FAN, a_write=10),
+        Scenario("1to1-mixed", "1 -> 1, flood, events of mixed sizes", mixed=True),
+        Scenario("fanin", f"{FAN} -> 1, flood", publishers=FAN, window=FAN * 200),
         Scenario("fanout", f"1 -> {FAN}, flood", subscribers=FAN, window=_WIDE, most=100_000),
         Scenario("content", "1,000 filters, flood", subscribers=FAN, filters=10, window=_WIDE, most=200_000),
         _paced("1to1-paced", "1 -> 1"),
@@ -82,6 +85,8 @@ class Run(NamedTuple):
     """of the broker, at its most"""
     late: list[float]
     """how long each event, or each acknowledgement, took, sorted; if the scenario asks for it"""
+    kept: list[bytes]
+    """all that came, by connection, if that was asked for"""
 
     @property
     def rate(self) -> float:
@@ -119,8 +124,9 @@ def rounds(scenario: Scenario, systems: tuple[str, ...], count: int, place: Path
     return found
 
 
-def run(scenario: Scenario, system: str, place: Path) -> Run:
-    """With a fresh broker. `place` is a folder on a disk, for a log if the scenario is durable. Raises Lost."""
+def run(scenario: Scenario, system: str, place: Path, keep: bool = False) -> Run:
+    """With a fresh broker. `place` is a folder on a disk, for a log if the scenario is durable. Raises Lost. To `keep`
+    what came is for tests: it takes time."""
     wanted = [[(c + offset) % STEPS for offset in _OFFSETS[: scenario.filters]] for c in range(scenario.subscribers)]
     looks = bool(scenario.filters) and not PROTOCOLS[system].filters
     by_event = scenario.filters or scenario.subscribers
@@ -136,6 +142,8 @@ def run(scenario: Scenario, system: str, place: Path) -> Run:
             scenario.subscribers if looks else by_event,
             scenario.window,
             scenario.timed,
+            scenario.mixed,
+            keep,
         )
         publishing = _publishing(scenario, system, broker.port)
         published, received, cpu = _run(broker, subscribing, publishing)
@@ -143,6 +151,8 @@ def run(scenario: Scenario, system: str, place: Path) -> Run:
     where = f"{system}: {scenario.what}: {published.events:,} events"
     if received.wrong:
         raise Lost(f"{where}: {received.wrong}")
+    if published.stuck:
+        raise Lost(f"{where}: the publishers waited in vain for the subscribers")
     if received.deliveries != published.events * subscribing.an_event:
         raise Lost(f"{where}: {received.deliveries:,} deliveries, want {published.events * subscribing.an_event:,}")
     if received.useful != published.events * by_event:
@@ -150,7 +160,8 @@ def run(scenario: Scenario, system: str, place: Path) -> Run:
     late = published.sent if scenario.durable else _late(published.sent, received.times)
     ended = published.ended if scenario.durable else received.ended
     seconds = ended - published.began
-    return Run(published.events, received.useful, seconds, cpu, published.cpu + received.cpu, memory, sorted(late))
+    clients = published.cpu + received.cpu
+    return Run(published.events, received.useful, seconds, cpu, clients, memory, sorted(late), received.kept)
 
 
 def _publishing(scenario: Scenario, system: str, port: int) -> "Publishing | PublishingDurably":
@@ -165,6 +176,7 @@ def _publishing(scenario: Scenario, system: str, port: int) -> "Publishing | Pub
         scenario.window,
         scenario.pace,
         scenario.seconds,
+        scenario.mixed,
     )
 
 
@@ -184,7 +196,7 @@ def _run(
         subscribers.control.send("go")
         publishers.control.send("go")
         published: Published = publishers.receive()
-        subscribers.control.send(published.events)
+        subscribers.control.send((published.events, published.short))
         received: Received = subscribers.receive()
         return published, received, broker.cpu() - cpu
 

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from typing import NamedTuple
 
 from .clients import PROTOCOLS, Subscriber
-from .events import STEPS, packets, producer
+from .events import SHORT_SHARE, SHORTER, STEPS, are_short, packets, producer
 
 __all__ = ["PATIENCE", "Published", "Publishing", "Received", "Subscribing", "main"]
 
@@ -42,6 +42,7 @@ class Publishing(NamedTuple):
     pace: int
     """writes a second, or 0: as fast as the window lets them"""
     seconds: float
+    mixed: bool
 
     def work(self, control: Connection, tickets: Connection) -> None:
         writes = _writes(self)
@@ -51,11 +52,13 @@ class Publishing(NamedTuple):
         began = time.monotonic()
         if self.pace:
             sent = _paced(writes, self.pace, began + self.seconds)
-            events = len(sent) * self.a_write
+            events, stuck = len(sent) * self.a_write, False
         else:
             sent = []
-            events = _flood(writes, self, began + self.seconds, tickets.fileno())
-        control.send(Published(events, began, time.monotonic(), time.process_time() - cpu, sent))
+            events, stuck = _flood(writes, self, began + self.seconds, tickets.fileno())
+        ended, cpu = time.monotonic(), time.process_time() - cpu
+        short = sum(are_short(self.most)[:events]) if self.mixed else 0
+        control.send(Published(events, began, ended, short, stuck, cpu, sent))
         control.recv()  # connections stay until everything has come
 
 
@@ -63,6 +66,10 @@ class Published(NamedTuple):
     events: int
     began: float
     ended: float
+    short: int
+    """how many of them are SHORTER, if they are mixed"""
+    stuck: bool
+    """whether they waited in vain for the subscribers"""
     cpu: float
     sent: list[float]
     """when each was sent, if they were paced; how long each took, if they were acknowledged"""
@@ -70,7 +77,7 @@ class Published(NamedTuple):
 
 class Subscribing(NamedTuple):
     """What the subscribers do: a connection for each list of filters; they read until the control says how many events
-    there were, and these have come."""
+    there were, and how many of them were short, and these have come."""
 
     system: str
     port: int
@@ -81,6 +88,9 @@ class Subscribing(NamedTuple):
     """how many deliveries an event is"""
     window: int
     timed: bool
+    mixed: bool
+    keep: bool
+    """whether to give back what came: for tests"""
 
     def work(self, control: Connection, tickets: Connection) -> None:
         found = PROTOCOLS[self.system].subscribers(self.port, self.filters)
@@ -89,12 +99,13 @@ class Subscribing(NamedTuple):
         control.recv()
         cpu = time.process_time()
         wrong = reader.read()
-        counts = [divmod(came, one.size) for came, one in zip(reader.came, found)]
+        cpu = time.process_time() - cpu
+        counts = [divmod(came + reader.saved, one.size) for came, one in zip(reader.came, found)]
         if not wrong and any(rest for _, rest in counts):
             wrong = "the last delivery of a connection is not whole"
         deliveries = sum(count for count, _ in counts)
         useful = reader.useful if self.wanted else deliveries
-        control.send(Received(deliveries, useful, reader.ended, time.process_time() - cpu, wrong, reader.times))
+        control.send(Received(deliveries, useful, reader.ended, cpu, wrong, reader.times, reader.kept))
 
 
 class Received(NamedTuple):
@@ -106,6 +117,8 @@ class Received(NamedTuple):
     """what is wrong with what came, or nothing"""
     times: list[tuple[float, int]]
     """when how many events had come, if that was asked for"""
+    kept: list[bytes]
+    """all that came, by connection, if that was asked for"""
 
 
 def _writes(plan: Publishing) -> list[tuple[socket.socket, bytes]]:
@@ -113,24 +126,26 @@ def _writes(plan: Publishing) -> list[tuple[socket.socket, bytes]]:
     by_connection = []
     for number in range(plan.connections):
         name = producer(number)
-        one, prefix, suffix = PROTOCOLS[plan.system].publisher(plan.port, name)
-        made = packets(name, prefix, suffix, 0, turns * plan.a_write)
+        one, wrap = PROTOCOLS[plan.system].publisher(plan.port, name)
+        made = packets(name, wrap, turns * plan.a_write, plan.mixed)
         joined = [b"".join(made[at : at + plan.a_write]) for at in range(0, len(made), plan.a_write)]
         by_connection.append([(one, data) for data in joined])
     return [write for turn in zip(*by_connection) for write in turn]
 
 
-def _flood(writes: list[tuple[socket.socket, bytes]], plan: Publishing, end: float, tickets: int) -> int:
+def _flood(writes: list[tuple[socket.socket, bytes]], plan: Publishing, end: float, tickets: int) -> tuple[int, bool]:
     sent = 0
     allowed = plan.window
     for one, data in writes:
         while sent + plan.a_write > allowed:
-            if time.monotonic() >= end or not select.select([tickets], [], [], PATIENCE)[0]:
-                return sent
+            if time.monotonic() >= end:
+                return sent, False
+            if not select.select([tickets], [], [], PATIENCE)[0]:
+                return sent, True
             allowed += len(os.read(tickets, 64)) * (plan.window // 4)
         one.sendall(data)
         sent += plan.a_write
-    return sent
+    return sent, False
 
 
 def _paced(writes: list[tuple[socket.socket, bytes]], pace: int, end: float) -> list[float]:
@@ -160,14 +175,18 @@ class _Reader:
         self.step_at = [one.step_at for one in found]
         self.unwanted = [bytes(set(range(STEPS)) - set(steps)) for steps in plan.wanted]
         self.by_event = sum(self.sizes) * plan.an_event // len(found)
-        self.a_ticket = self.by_event * (plan.window // 4)
+        usual = self.by_event - (SHORT_SHARE * SHORTER * plan.an_event if plan.mixed else 0)
+        self.a_ticket = round(usual * (plan.window // 4))
         self.timed = plan.timed
         self.control = control
         self.tickets = tickets
         self.came = [0] * len(found)
         """bytes by connection"""
+        self.saved = 0
+        """bytes that each has fewer than if no event were short"""
         self.useful = 0
         self.ended = 0.0
+        self.kept = [b""] * len(found) if plan.keep else []
         self.times: list[tuple[float, int]] = []
 
     def read(self) -> str:
@@ -186,13 +205,15 @@ class _Reader:
         total = 0
         expected = -1
         next_ticket = self.a_ticket
-        while total != expected:
+        while total < expected or expected < 0:
             ready = poll.poll(PATIENCE)
             if not ready and expected >= 0:
-                return f"{(expected - total) / self.by_event:,.2f} did not arrive"
+                return f"{(expected - total) / self.by_event:,.2f} of them did not arrive"
             for descriptor, _ in ready:
                 if descriptor == control:
-                    expected = self.control.recv() * self.by_event
+                    events, short = self.control.recv()
+                    self.saved = short * SHORTER
+                    expected = events * self.by_event - self.saved * len(came)
                     poll.unregister(control)
                     continue
                 number = numbers[descriptor]
@@ -202,6 +223,8 @@ class _Reader:
                 if unwanted:
                     first = (self.step_at[number] - came[number]) % self.sizes[number]
                     self.useful += len(buffer[first : size : self.sizes[number]].translate(None, unwanted[number]))
+                if self.kept:
+                    self.kept[number] += buffer[:size]
                 came[number] += size
                 total += size
             if total >= next_ticket:
@@ -211,7 +234,7 @@ class _Reader:
             if self.timed:
                 self.times.append((time.monotonic(), total // self.by_event))
         self.ended = time.monotonic()
-        return ""
+        return f"{total - expected:,} bytes too many came" if total > expected else ""
 
 
 def main() -> None:
