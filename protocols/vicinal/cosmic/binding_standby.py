@@ -101,8 +101,8 @@ class Standby:
         same = length == len(self.table) and check == self.table.check()
         if same or length != peer.length:
             peer.progress = now
-        if same:
-            peer.current = True
+        if same or data[0] != STANDBY:
+            peer.current = data[0] == STANDBY
         peer.state, peer.length, peer.check, peer.heard = data[0], length, check, now
         better = (-length, rank) < (-len(self.table), self.rank)
         if peer.state == ACTIVE:
@@ -194,7 +194,7 @@ class Standby:
         if now >= self._say_at:
             self._say_at = now + (CLAIM_EVERY if self.state == CLAIMING else ALIVE_EVERY)
             self._retire(now)
-            current = sum([1 << rank for rank, peer in self._peers.items() if peer.current])
+            current = sum([1 << rank for rank, peer in self._peers.items() if peer.current and self.state == ACTIVE])
             data = bytes([self.state, current]) + len(self.table).to_bytes(2, "big")
             data += self.table.check().to_bytes(4, "big")
             found.append(Frame(pack(URGENT, self.rank, ALIVE), data))
