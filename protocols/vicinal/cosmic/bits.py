@@ -15,6 +15,8 @@ from .frame import MAX_DATA
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .frame import Frame
 
 __all__ = ["ERROR_BITS", "INTERMISSION", "duration", "frame_bits", "worst_bits"]
@@ -24,12 +26,16 @@ INTERMISSION = 3
 # intermission (3) and the pause of a sender that is error passive (8).
 ERROR_BITS = 31
 
+_exact: "Any" = None
+
 
 def frame_bits(frame: "Frame") -> int:
     """Bits of this frame on the bus, with its stuff bits and the intermission after it."""
-    from .stuffing import frame_bits
-
-    return frame_bits(frame)
+    global _exact
+    if _exact is None:
+        from .stuffing import frame_bits as _exact
+    bits: int = _exact(frame)
+    return bits
 
 
 def worst_bits(data_length: int, extended: bool = True) -> int:

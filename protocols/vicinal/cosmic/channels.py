@@ -65,6 +65,7 @@ class Channel:
         self.begun: Message | None = None  # an event some of whose fragments are sent
 
     def announce(self, now: int, on_exception: "OnException | None" = None) -> None:
+        self.node.claim(self)
         self.announced = True
         self.on_failed = on_exception
         self.node.add(self, now)
@@ -76,6 +77,7 @@ class Channel:
         self.on_failed = None
 
     def subscribe(self, on_event: "OnEvent", now: int, on_exception: "OnException | None" = None) -> None:
+        self.node.claim(self)
         self.on_event = on_event
         self.on_lost = on_exception
         self.node.add(self, now)

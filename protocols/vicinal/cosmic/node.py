@@ -73,7 +73,7 @@ class Node:
         self._hrt: Any = None  # the hard real-time channels, see hrt.py
         self._reassembly: Reassembly | None = None
         self._told: list[tuple[Any, Any, Any, int]] = []
-        self._doubtful: list[Message] = []
+        self._doubtful: list[tuple[Message, str]] = []
         self._message: Message | None = None  # to which the frame in the mailbox belongs
         self._frame: Frame | None = None
         self._due: int | None = None
@@ -85,17 +85,18 @@ class Node:
         if not frame.extended or frame.remote:
             return self.count("in dropped: foreign")
         _, tx_node, etag = unpack(frame.id)
-        if etag in self._system:
-            self.count("in system")
-            self._system[etag][0](frame, now)
-        elif tx_node == self.tx_node:
-            self.count("in dropped: own TxNode")
+        system, channel = self._system.get(etag), self.channels.get(etag)
+        if system is None and channel is None:
+            self.count("in dropped: no channel")
         elif self.budgets is not None and not self.budgets.allows(tx_node, etag, now):
             self.count("in dropped: over budget")
-        elif etag in self.channels:
-            self.channels[etag].receive(tx_node, frame.data, now)
-        else:
-            self.count("in dropped: no channel")
+        elif system is not None:
+            self.count("in system")
+            system[0](frame, now)
+        elif tx_node == self.tx_node:
+            self.count("in dropped: own TxNode")
+        elif channel is not None:
+            channel.receive(tx_node, frame.data, now)
         self._finish(now)
 
     def frame_to_send(self, now: int) -> "Frame | None":
@@ -142,8 +143,6 @@ class Node:
         expired, late = self.queue.handle_timeout(now)
         for message in expired:
             self._drop(message, "expired", now)
-            if message is self._message:
-                self._doubtful = self._doubtful[1 - _MAX_DOUBTFUL :] + [message]
         for message in late:
             self._late(message, now)
         if self._reassembly is not None:
@@ -180,11 +179,12 @@ class Node:
 
     # What channels call
 
+    def claim(self, channel: "Channel") -> None:
+        if self.channels.get(channel.etag, channel) is not channel or channel.etag in self._system:
+            raise LocalProtocolError(f"etag {channel.etag} is in use already")
+
     def add(self, channel: "Channel", now: int) -> None:
         """A channel that is announced or subscribed to; otherwise it is forgotten."""
-        known = self.channels.get(channel.etag, channel)
-        if known is not channel:
-            raise LocalProtocolError(f"etag {channel.etag} has a channel already")
         used = channel.announced or channel.on_event is not None
         if used:
             self.channels[channel.etag] = channel
@@ -243,6 +243,8 @@ class Node:
 
     def _drop(self, message: Message, reason: str, now: int) -> None:
         self.count("out dropped: " + reason)
+        if message.offered:
+            self._doubtful = self._doubtful[1 - _MAX_DOUBTFUL :] + [(message, reason)]
         if message.owner is not None:
             if message.owner.begun is message:
                 message.owner.begun = None
@@ -254,11 +256,11 @@ class Node:
             self.tell(message.owner.on_failed, "late", message.event, now)
 
     def _sent_after_all(self, etag: int, payload: bytes) -> None:
-        """It expired while it was on the wire: it was sent, and the books say so."""
-        for message in self._doubtful:
+        """It was dropped while it was on the wire: it was sent, and the books say so."""
+        for message, reason in self._doubtful:
             if message.etag == etag and message.payload == payload:
                 if message.left == 1:
-                    self.counters["out dropped: expired"] -= 1
+                    self.counters["out dropped: " + reason] -= 1
                     self.count("out sent")
                 return
         self.count("sent unknown")
@@ -278,6 +280,7 @@ class Node:
             head = self.queue.head(now)
             if head is not None:
                 message, priority, until = head
+                message.offered = True
                 number = message.fixed
                 if number is None:
                     number = pack(priority, self.tx_node, message.etag)

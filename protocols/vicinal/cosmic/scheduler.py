@@ -60,8 +60,8 @@ class Message:
     """An event on its way out. `priority` is 0 for soft real time, whose priority is the deadline's."""
 
     __slots__ = (
-        "deadline", "etag", "event", "expires", "fixed", "late", "latest", "left", "owner", "payload", "priority",
-        "rest", "size", "started",
+        "deadline", "etag", "event", "expires", "fixed", "late", "latest", "left", "offered", "owner", "payload",
+        "priority", "rest", "size", "started",
     )  # fmt: skip
 
     def __init__(
@@ -87,7 +87,8 @@ class Message:
         self.deadline = deadline
         self.expires = expires
         self.late = False
-        self.started = False
+        self.offered = False  # to the controller, which may have it on the wire
+        self.started = False  # some of its frames are sent
         self.latest = 0
         self.fixed: int | None = None  # an identifier of its own, without our TxNode
 

@@ -225,8 +225,16 @@ def test_a_handler_may_publish_and_may_fail() -> None:
 def test_one_channel_for_each_etag() -> None:
     node = Node(5, 500000)
     NrtChannel(node, 200).announce(0)
-    with pytest.raises(LocalProtocolError, match="etag 200 has a channel already"):
-        SrtChannel(node, 200, 1000).announce(0)
+    second = SrtChannel(node, 200, 1000)
+    with pytest.raises(LocalProtocolError, match="etag 200 is in use already"):
+        second.announce(0)
+    with pytest.raises(LocalProtocolError, match="etag 200 is in use already"):
+        second.subscribe(Told(), 0)
+    with pytest.raises(LocalProtocolError, match="not announced"):
+        second.publish(SPEED, 0)
+    node.listen(2, lambda frame, now: None)
+    with pytest.raises(LocalProtocolError, match="etag 2 is in use already"):
+        NrtChannel(node, 2).announce(0)
     for etag in (-1, 16384):
         with pytest.raises(LimitError, match="etag"):
             NrtChannel(node, etag)

@@ -177,6 +177,20 @@ def test_a_full_queue_gives_up_what_has_most_time() -> None:
     assert balanced(node)
 
 
+@spec("COSMIC-22", "COSMIC-31")
+def test_what_gives_way_on_the_wire_was_sent() -> None:
+    node = Node(5, 1000000, max_messages=1)
+    channel, told = srt(node)
+    channel.publish(b"far", 0, deadline=9000)
+    frame = node.frame_to_send(0)
+    assert frame is not None
+    channel.publish(b"near", 10, deadline=1000)
+    assert told.told == [("queue full", b"far", 10)]
+    node.frame_sent(frame, 100)
+    assert node.counters == {"out accepted": 2, "out dropped: queue full": 0, "out sent": 1}
+    assert balanced(node)
+
+
 @spec("COSMIC-22")
 def test_a_queue_is_full_by_bytes_too() -> None:
     node = Node(5, 1000000, max_bytes=10)
