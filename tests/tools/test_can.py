@@ -5,6 +5,7 @@ import json
 import re
 import statistics
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,42 @@ def test_a_reader_that_goes_away_is_no_failure(files: dict[str, str], tmp_path: 
         process.stdout.close()
         assert process.wait(60) == 141
         assert process.stderr.read() == b""
+
+
+def test_a_live_source_is_decoded_as_it_comes(files: dict[str, str]) -> None:
+    """Each line before the next one is there: candump -L can0 | vicinal can decode -."""
+    with subprocess.Popen(
+        [*COMMAND, "can", "decode", "-", "--mapping", files["car.toml"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        timer = threading.Timer(60, process.kill)
+        timer.start()
+        try:
+            for line, want in zip([LOG.splitlines()[at] for at in (0, 1, 3)], DECODED):
+                process.stdin.write(line.encode() + b"\n")
+                process.stdin.flush()
+                assert json.loads(process.stdout.readline()) == want
+        finally:
+            timer.cancel()
+            process.stdin.close()
+        assert process.wait(60) == 0
+
+
+@pytest.mark.parametrize("kind", ["asc", "blf", "trc"])
+def test_a_cut_log_of_another_kind_gives_what_could_be_read(files: dict[str, str], tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"drive.{kind}"
+    with can.Logger(path) as logger:
+        for at in range(20_000):
+            logger(can.Message(1000 + at / 100, 0x10, data=[at % 251], is_extended_id=False))
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    result = call("decode", str(path), "--mapping", files["car.toml"])
+    assert "Traceback" not in result.stderr
+    assert 100 < len(result.stdout.splitlines()) < 20_000
+    if kind == "blf":
+        assert result.exit_code == 1
+        assert f"{path}: it has {len(data) // 2:,} of {len(data):,} bytes: the file was cut" in result.stderr
 
 
 @captures

@@ -15,7 +15,7 @@ from spec_helpers import spec
 from strategies import cases
 
 from vicinal.cosmic.frame import Frame
-from vicinal.cosmic.mapping import Mapping
+from vicinal.cosmic.mapping import Field, Mapping
 from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
 from vicinal_hw.can import dbc
@@ -72,6 +72,33 @@ def test_what_cantools_reads_we_read(key: int, data: bytes, names: bool) -> None
     want = shown({name: value if isinstance(value, int | float) else str(value) for name, value in found.items()})
     assert shown(message.params(data)) == want
     assert shown(message._interpret(data[: message.length])) == want
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> str:
+    """A message of signals that do not overlap, at random."""
+    free = set(range(64))
+    lines = []
+    for at in range(draw(st.integers(1, 10))):
+        big, length = draw(st.booleans()), draw(st.integers(1, 64))
+        field = Field("x", "uint", draw(st.integers(0, 63)), length, big)
+        if free.issuperset(field.bits()):
+            free.difference_update(field.bits())
+            factor = draw(st.sampled_from(["1,0", "2,-7", "0.01,0", "-0.5,40", "1,0.25", "2.0,1.0", "1e-3,-1e3"]))
+            sign = draw(st.sampled_from("+-"))
+            lines.append(f' SG_ s{at} : {field.start}|{length}@{0 if big else 1}{sign} ({factor}) [0|0] "" ECU')
+    return "\n".join(['VERSION ""', "BU_: ECU", "BO_ 100 M: 8 ECU", *lines, ""])
+
+
+@spec("MAP-8", "MAP-11", "MAP-20")
+@cases(150)
+@given(layouts(), st.lists(st.binary(min_size=8, max_size=8), min_size=1, max_size=5))
+def test_signals_anywhere_are_read_as_cantools_reads_them(text: str, frames: list[bytes]) -> None:
+    database: Any = cantools.database.load_string(text, "dbc")
+    message = dbc.loads(text).messages[0]
+    for data in frames:
+        want = shown(database.messages[0].decode(data))
+        assert shown(message.params(data)) == shown(message._interpret(data)) == want
 
 
 @spec("MAP-7", "MAP-19", "MAP-21")

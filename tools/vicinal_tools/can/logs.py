@@ -4,7 +4,8 @@
     ASC, BLF, TRC                                       read by python-can, and written as such rows
 
 A row is (time, channel, identifier, FD flags, data), as candump writes them: who wants one identifier in a hundred must
-not pay for the others. What is no line of the log is counted and its first few are kept, to be named.
+not pay for the others. What is no line of candump is counted and its first few are kept, to be named; what python-can's
+readers do not know in their formats they pass over without a word.
 """
 
 import gzip
@@ -143,7 +144,11 @@ class Log:
         if self.kind != "blf":
             file = io.TextIOWrapper(self._file, encoding="latin-1")
         try:
-            yield from reader(file)
+            opened = reader(file)
+            yield from opened
+            # It reads a file that was cut as if it were whole; the size of the whole is in its header.
+            if self.kind == "blf" and self._file is self._raw and (self.size or 0) < opened.file_size:
+                self.cut = f"it has {self.size:,} of {opened.file_size:,} bytes: the file was cut"
         except (EOFError, zlib.error, gzip.BadGzipFile):
             raise
         except Exception as error:
