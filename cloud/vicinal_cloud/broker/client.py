@@ -197,6 +197,8 @@ class Client:
         self._owed = 0
         self._say(("credit", CREDIT - sum([one.unread for one in self._handles if isinstance(one, Subscription)])))
         self._subscriptions = {}
+        for handle in self._handles:
+            handle.number = None  # what comes before the answer is kept for it
         for handle in list(self._handles):
             await self._renew(handle)
         self._ready = True

@@ -27,16 +27,27 @@ from vicinal.siena.messages import BROKER, CLIENT, delivery
 from . import limits
 from .counters import Counters
 from .link import Link
+from .replay import Replays
 from .session import Session
 from .storage import Storage
+from .stored import entry_with
 
 if TYPE_CHECKING:
     from vicinal.siena.messages import Message
 
-    # session, request or None, advertisement, event
-    _Publish: TypeAlias = tuple[Session, int | None, int, Event]
+    from ..log import Entry
+
+    # session, request or None, advertisement, event; offset in the log, or -1
+    _Publish: TypeAlias = tuple[Session, int | None, int, Event, int]
+    _Storing: TypeAlias = tuple[Session, int | None, int, Event, Entry]
 
 __all__ = ["Node", "clock"]
+
+
+def _nothing_else_waits() -> bool:
+    """Whether this is the last that the loop does in this turn: then there is nothing to wait for before writing, and a
+    turn more would only be a delay. A loop that does not show it gets its turn."""
+    return not getattr(asyncio.get_running_loop(), "_ready", True)
 
 
 def clock() -> Callable[[], int]:
@@ -61,6 +72,8 @@ class Node:
         self.now = now
         self.storage = storage
         self.ping_after = ping_after
+        self.replays: Replays | None = None
+        """of the log, for brokers that have missed some of it"""
         self.counters = Counters()
         self.links: set[Link] = set()
         self.sessions: dict[str, Session] = {}
@@ -72,9 +85,11 @@ class Node:
         self._dirty: set[Link] = set()
         self._paused: set[Link] = set()
         self._flushing = False
+        self._reading = False
+        """something came and is being dealt with: what it leads to is written after it"""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due: int | None = None
-        self._publishes: list[_Publish] = []  # to be stored
+        self._publishes: list[_Storing] = []  # to be stored
         self._owed: deque[_Publish] = deque()  # accepted, and too much is under way to where they go
 
     # Links
@@ -90,6 +105,7 @@ class Node:
         self.links.add(link)
 
     def received(self, link: Link, messages: "list[Message]") -> None:
+        self._reading = True
         kind = messages[0][0]
         if kind == "hello":  # which comes alone, and so does welcome
             self._hello(link, messages[0][2], messages[0][3])
@@ -164,6 +180,7 @@ class Node:
             link.connection.bye(NOT_ADMITTED, str(error))
 
     def ended(self, link: Link, code: int, reason: str) -> None:
+        self._reading = False
         self.links.discard(link)
         self._dirty.discard(link)
         self._paused.discard(link)
@@ -195,8 +212,13 @@ class Node:
         session = self.sessions.get(link.connection.peer)
         if session is not None and session.durable:
             session.turn.set()
+        self._dirty.add(link)
         self.pump()
-        self.flush_soon(link)
+        self._reading = False
+        if _nothing_else_waits():
+            self._flush()
+        else:
+            self._flush_at_the_end()
 
     def pump(self) -> None:
         """Carry out what the engine wants done."""
@@ -206,11 +228,23 @@ class Node:
                 break
             for event, trail, takers in deliveries:
                 self._deliver(event, trail, takers)
-            for _, neighbour, message in actions:
-                self._send(neighbour, message)
+            for kind, other, what in actions:
+                if kind == "send":
+                    self._send(other, what)
+                elif self.storage is not None:
+                    self._catch_up(kind, other, what)
             if self._owed:
                 self._hand_on()
         self._set_timer()
+
+    def _catch_up(self, kind: str, broker: str, offset: int) -> None:
+        assert self.storage is not None
+        if kind == "mark":
+            self.storage.cursors.mark(broker, offset)
+            return
+        if self.replays is None:
+            self.replays = Replays(self.engine, self.storage.published, self.now, self.pump)
+        self.replays.begin(broker, offset)
 
     def _send(self, name: str, message: tuple[Any, ...]) -> None:
         entry = self.linked.get(name)
@@ -248,7 +282,7 @@ class Node:
 
     def _flush_at_the_end(self) -> None:
         """Of this turn of the loop."""
-        if not self._flushing:
+        if not self._flushing and not self._reading:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
 
@@ -257,11 +291,9 @@ class Node:
         if self._publishes:
             self._store_publishes()
         dirty, self._dirty = self._dirty, set()
-        now = self.now()
         for link in dirty:
-            link.flush()
-            if link.backlog > limits.MAX_BUFFER:
-                link.cut_if_slow(now)
+            if link.flush() > limits.MAX_BUFFER:
+                link.cut_if_slow(self.now())
 
     # Publishing
 
@@ -270,17 +302,17 @@ class Node:
         self.counters.received += len(messages)
         self.counters.storing += len(messages)
         if self.storage is None:
-            self._owed.extend([(session, request, advert, event) for _, request, advert, event in messages])
+            self._owed.extend([(session, request, advert, event, -1) for _, request, advert, event in messages])
             self._hand_on()
             return
         for _, request, advert, event in messages:
             try:
-                self.engine.check_publish(session.name, advert, event)
+                stored = entry_with(event, self.engine.check_publish(session.name, advert, event))
             except LocalProtocolError as refusal:
                 self.counters.storing -= 1
                 session.refuse(request, str(refusal))
             else:
-                self._publishes.append((session, request, advert, event))
+                self._publishes.append((session, request, advert, event, stored))
         self.flush_soon(session.link)
 
     def publish_run(self, session: Session, run: Any) -> None:
@@ -310,18 +342,18 @@ class Node:
         waiting, self._publishes = self._publishes, []
         for at in range(0, len(waiting), limits.MAX_STORED_AT_ONCE):
             batch = waiting[at : at + limits.MAX_STORED_AT_ONCE]
-            done = self.storage.submit([event for _, _, _, event in batch])
+            done = self.storage.submit([one[4] for one in batch])
             done.add_done_callback(partial(self._stored, batch))
         if self.storage.full:
-            self._pause({session.link for session, _, _, _ in waiting})
+            self._pause({one[0].link for one in waiting})
 
-    def _stored(self, batch: "list[_Publish]", done: "asyncio.Future[list[str | None]]") -> None:
-        for one, reason in zip(batch, done.result()):
-            if reason is None:
-                self._owed.append(one)
+    def _stored(self, batch: "list[_Storing]", done: "asyncio.Future[list[int | str]]") -> None:
+        for one, found in zip(batch, done.result()):
+            if isinstance(found, int):
+                self._owed.append((*one[:4], found))
             else:
                 self.counters.storing -= 1
-                one[0].refuse(one[1], reason)
+                one[0].refuse(one[1], found)
                 self.flush_soon(one[0].link)
         self._hand_on()
         self.pump()
@@ -331,7 +363,7 @@ class Node:
         owed, counters, publish, now = self._owed, self.counters, self.engine.publish, self.now()
         answered = None
         while owed:
-            session, request, advert, event = owed[0]
+            session, request, advert, event, offset = owed[0]
             try:
                 goals = publish(session.name, advert, event, now)
             except Busy:
@@ -349,6 +381,8 @@ class Node:
             if request is not None and session is not answered:
                 answered = session
                 self.flush_soon(session.link)
+            if offset >= 0:
+                self.engine.position = offset + 1
             counters.storing -= 1
             owed.popleft()
         if self._paused and (self.storage is None or not self.storage.full):

@@ -58,6 +58,7 @@ class Server:
         config, node = self.config, self.node
         if config.log is not None:
             node.storage = Storage(config.log.directory, node.engine, node.now, config.log.options)
+            node.pump()  # what was published here and is not yet on the disk of durable subscriptions
         for one in config.listen:
             self.addresses.append(await self._listen(one))
         if config.status is not None:
@@ -130,6 +131,8 @@ class Server:
         for link in list(node.links):
             link.cut(DRAINING, f"broker {node.engine.name!r} is going down")
         await asyncio.sleep(0)
+        if node.replays is not None:
+            node.replays.close()
         if node.storage is not None:
             await node.storage.close()
 

@@ -65,6 +65,7 @@ def status(node: Node) -> dict[str, Any]:
             "brokers": sorted([record.broker for record in engine.records.all()]),
             "interest": len(engine.interest),
             "subscriptions": len(engine.subscriptions.by_key),
+            "catching_up": [] if node.replays is None else node.replays.readers,
             "waiting": sum([len(stream.packets) for stream in engine._out.values()]),
             "engine": dict(engine.counts),
         },

@@ -3,6 +3,7 @@
     DIRECTORY/published                 what clients published here; acknowledged when it is in it
     DIRECTORY/durable/CLIENT/NAME       what was delivered to a durable subscription; the client reads from an offset
     DIRECTORY/durable.json              the durable subscriptions themselves
+    DIRECTORY/cursors.json              how far they have come in what was published at each broker (cursors.py)
     DIRECTORY/incarnation               grows with every start
 
 A durable subscription is a client of the engine of its own, CLIENT/NAME, and goes on while the client is away. Each has
@@ -11,7 +12,6 @@ its own log: what is in it was visible to it, and nothing else is.
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -23,9 +23,12 @@ from vicinal.scope.graph import Tags
 from vicinal.siena.broker import Broker
 from vicinal.wire import decode
 
-from ..log import Duplicate, GroupCommit, Log, LogOptions, Refused, Stored, entry_of
+from ..log import Duplicate, Entry, GroupCommit, Log, LogOptions, Refused, Stored, entry_of
+from ..log._batch import STORAGE
 from . import limits
 from .counters import Counters
+from .cursors import Cursors
+from .files import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,13 +63,14 @@ class Storage:
         self.published = GroupCommit(Log(directory / "published", options), now)
         self._pending = 0
         self._durable: dict[str, _Durable] = {}
+        self.cursors = Cursors(directory / "cursors.json", engine.cursors)
+        engine.position = self.published.log.next
         for client, name, text, flat in self._read():
             one = self._open(client, name, Filter(text), Tags(zip(flat[1::2], flat[2::2]), flat[0]))
             try:
-                one.key = engine.subscribe(one.engine_name, one.condition, one.tags, now())
+                one.key = engine.subscribe(one.engine_name, one.condition, one.tags, now(), durable=True)
             except LocalProtocolError:
                 one.key = 0  # its scopes are not here now; what is stored can be read all the same
-        engine.actions()  # nobody is connected yet
 
     # Publishing
 
@@ -77,13 +81,12 @@ class Storage:
     def full(self) -> bool:
         return self._pending > limits.MAX_STORING
 
-    def submit(self, events: list[Event]) -> "asyncio.Future[list[str | None]]":
-        """For each event None once it is on disk, or why it is not and will not be."""
-        entries = [entry_of(event) for event in events]
+    def submit(self, entries: list[Entry]) -> "asyncio.Future[list[int | str]]":
+        """For each its offset once it is on disk, -1 if it was there before, or why it is not and will not be."""
         size = sum([len(one.event) for one in entries])
         self._pending += size
         loop = asyncio.get_running_loop()
-        found: asyncio.Future[list[str | None]] = loop.create_future()
+        found: asyncio.Future[list[int | str]] = loop.create_future()
 
         def stored(done: "asyncio.Future[list[Any]]") -> None:
             self._pending -= size
@@ -91,7 +94,7 @@ class Storage:
             if error is not None:
                 found.set_result([f"the disk failed: {error}"] * len(entries))
             else:
-                found.set_result([one.message if isinstance(one, Refused) else None for one in done.result()])
+                found.set_result([_outcome(one) for one in done.result()])
 
         try:
             self.published.submit(entries).add_done_callback(stored)
@@ -115,15 +118,23 @@ class Storage:
         def put(done: "asyncio.Future[list[Any]]") -> None:
             counters.putting -= 1
             if done.exception() is not None:
+                self.cursors.freeze()
                 counters.dropped["the disk failed"] += 1
             elif isinstance(result := done.result()[0], Stored):
                 counters.stored += 1
+            elif isinstance(result, Duplicate):
+                counters.dropped["repeated"] += 1
             else:
-                counters.dropped["repeated" if isinstance(result, Duplicate) else result.reason] += 1
+                if result.reason in STORAGE:
+                    self.cursors.freeze()
+                counters.dropped[result.reason] += 1
 
         try:
-            one.commits.submit([entry_of(event)]).add_done_callback(put)
+            done = one.commits.submit([entry_of(event)])
+            done.add_done_callback(put)
+            self.cursors.putting(done)
         except VicinalError:
+            self.cursors.freeze()
             counters.putting -= 1
             counters.dropped["the disk is behind"] += 1
         return True
@@ -139,7 +150,7 @@ class Storage:
                 f"durable subscription {name!r} has the filter {one.condition}: unsubscribe it before it gets another"
             )
         if one is None or not one.key:
-            key = self.engine.subscribe(engine_name, condition, tags, self._now())
+            key = self.engine.subscribe(engine_name, condition, tags, self._now(), durable=True)
             one = one or self._open(session.name, name, condition, tags)
             one.key = key
             self._write()
@@ -172,6 +183,8 @@ class Storage:
         if one.feeding is not None:
             one.feeding.cancel()
         self.engine.drop_client(one.engine_name, self._now())
+        if not self._durable:
+            self.cursors.clear()
         self._closing = asyncio.get_running_loop().create_task(one.commits.close())
         self._write()
 
@@ -196,6 +209,7 @@ class Storage:
         log = self.published.log
         return {
             "published": {"first": log.first, "next": log.next, "bytes": log.bytes, **log.counters.as_dict()},
+            "cursors": dict(self.cursors.cursors),
             "durable": [
                 {"client": one.client, "name": one.name, "first": one.commits.log.first, "next": one.commits.log.next}
                 for one in self._durable.values()
@@ -208,6 +222,7 @@ class Storage:
                 one.feeding.cancel()
             await one.commits.close()
         await self.published.close()
+        self.cursors.close()
 
     def _open(self, client: str, name: str, condition: Filter, tags: Tags) -> _Durable:
         # A name may be "..": never a path of its own.
@@ -224,7 +239,13 @@ class Storage:
 
     def _write(self) -> None:
         found = [[one.client, one.name, str(one.condition), one.tags.item()] for one in self._durable.values()]
-        _replace(self.directory / "durable.json", json.dumps(found))
+        replace(self.directory / "durable.json", json.dumps(found))
+
+
+def _outcome(result: Any) -> int | str:
+    if isinstance(result, Refused):
+        return result.message
+    return result.offset if isinstance(result, Stored) else -1
 
 
 def next_incarnation(directory: Path | None, now: int) -> int:
@@ -234,19 +255,5 @@ def next_incarnation(directory: Path | None, now: int) -> int:
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "incarnation"
     number = max(now, int(file.read_text()) + 1 if file.exists() else 0)
-    _replace(file, str(number))
+    replace(file, str(number))
     return number
-
-
-def _replace(file: Path, text: str) -> None:
-    new = file.with_suffix(".new")
-    with new.open("w") as out:
-        out.write(text)
-        out.flush()
-        os.fsync(out.fileno())
-    new.replace(file)
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

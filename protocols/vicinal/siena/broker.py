@@ -4,7 +4,7 @@
     join_scope, leave_scope            what the administrator does
     advertise, subscribe, publish ...  what the clients do; refused with a Refused that says why
     handle_timeout(now)                at next_timeout()
-    actions()                          ("send", neighbour, message)
+    actions()                          ("send", neighbour, message); ("replay", ...) and ("mark", ...): catchup.py
     deliveries()                       (event, trail, [(client, its subscriptions), ...])
 
 A client publishes under its own name: an event's producer is the client. Time is integer milliseconds. An event with
@@ -13,13 +13,15 @@ the attribute `Trace` carries its trail: (broker, scopes, time) for each place i
 
 from .._compat import MICROPYTHON
 from ..errors import LocalProtocolError
-from ..filter._covering import covers, overlaps
+from ..filter._covering import covers
 from ..filter.index import Index
-from ..scope.visibility import visible, visible_in
-from .forwarding import Forwarder
-from .interest import Interest, Subscriptions
+from ..scope.visibility import visible_in
+from .delivering import Delivering
+from .forwarding import EVENTS
+from .interest import Interest
 from .records import Record
 from .streams import MAX_QUEUE
+from .telling import PRUNING
 from .topology import goal_of
 
 RunMatcher: "Any" = None
@@ -31,28 +33,15 @@ if not MICROPYTHON:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeAlias
+    from typing import Any
 
     from ..event import Event
     from ..filter import Filter
     from ..scope.graph import ScopeGraph, Tags
-    from .interest import Subscription
+    from .delivering import Taker
     from .topology import Goal
 
-    # A client, and the numbers of its subscriptions.
-    Taker: TypeAlias = "tuple[str, tuple[int, ...]]"
-    # event, trail, who gets it
-    Delivery: TypeAlias = "tuple[Event, Any, list[Taker]]"
-
-__all__ = ["Broker", "Busy", "Refused"]
-
-# Subscriptions are told to nobody when another of the broker's covers them, and only to brokers whose producers
-# advertise what they could match.
-PRUNING = ("covering", "advertisements")
-
-
-# Of subscriptions that match together, remembered until one changes.
-_MAX_AUDIENCES = 4096
+__all__ = ["PRUNING", "Broker", "Busy", "Refused"]
 
 
 class Refused(LocalProtocolError):
@@ -63,7 +52,7 @@ class Busy(Refused):
     """Too much is under way: the same may be accepted later."""
 
 
-class Broker(Forwarder):
+class Broker(Delivering):
     def __init__(
         self,
         name: str,
@@ -75,30 +64,16 @@ class Broker(Forwarder):
         """`incarnation` must be greater than at every earlier start that was forgotten. With `trace`, events carry
         their trail: the brokers and scopes they went through. `pruning` says what keeps subscriptions from travelling;
         less of it is for comparison."""
-        super().__init__(name, incarnation, graph, trace)
-        self.pruning = pruning
-        self.subscriptions = Subscriptions(self._told, "covering" in pruning)
+        super().__init__(name, incarnation, graph, trace, pruning)
         self.interest = Interest(self._asked)
         self._version = 0
         self._adverts: dict[tuple[str, int], tuple[Filter, Tags]] = {}
         self._next_advert = 0
         self._local = Index()
-        self._keys: dict[str, dict[int, int]] = {}  # client -> its numbers -> keys
-        self._deliveries: list[Delivery] = []
-        self._tellings: dict[str, set[int]] = {}
         self._last_published: dict[str, int] = {}
-        # Of each producer the newest that came here, and the newest that each client was given.
-        self._newest: dict[str, int] = {}
-        self._given: dict[str, dict[str, int]] = {}
-        self._audiences: dict[Any, list[Taker]] = {}
         self._runs: Any = RunMatcher() if RunMatcher is not None else None
         self._leaving: dict[str, set[str]] = {}  # scope -> neighbours that may still send
         self._say()
-
-    def deliveries(self) -> "list[Delivery]":
-        """What clients are to get, since it was asked last."""
-        found, self._deliveries = self._deliveries, []
-        return found
 
     # Neighbours and what is known of the overlay
 
@@ -169,20 +144,12 @@ class Broker(Forwarder):
         if known is not None and known.incarnation != record.incarnation:
             self.interest.forget(record.broker)
             self._in.pop(record.broker, None)
-            self._tellings.pop(record.broker, None)
             self._restart(record)
         if known is None or known.adverts != record.adverts or known.incarnation != record.incarnation:
-            for key, one in self.subscriptions.roots.items():
-                self._tell(record, key, one)
+            self._tell_all(record, known is None or known.incarnation != record.incarnation)
             self._flush([record.broker], now)
         if before != self.records.changes:
             self._hurry(now)
-
-    def _restart(self, record: Record) -> None:
-        """The other end forgot: what it had been told of subscriptions is told anew, events go on."""
-        stream = self._out.get(record.broker)
-        if stream is not None:
-            stream.restart(record.incarnation, [packet for _, packet in stream.packets if packet[0] == "event"])
 
     # Scopes
 
@@ -247,7 +214,7 @@ class Broker(Forwarder):
                 incoming.held[number] = self._purged(packet, scope)
 
     def _purged(self, packet: "tuple[Any, ...]", scope: str) -> "tuple[Any, ...]":
-        if packet[0] == "event" and any([name == scope for _, name in packet[2].scopes]):
+        if packet[0] in EVENTS and any([name == scope for _, name in packet[2].scopes]):
             self._count("dropped: left the scope")
             return ("void",)
         return packet
@@ -270,18 +237,29 @@ class Broker(Forwarder):
         self._asked(condition, False)
         self._say()
 
-    def subscribe(self, client: str, condition: "Filter", tags: "Tags", now: int, number: "int | None" = None) -> int:
-        """The number that its deliveries carry, and to unsubscribe by: the client's, or the next that it has free."""
+    def subscribe(
+        self,
+        client: str,
+        condition: "Filter",
+        tags: "Tags",
+        now: int,
+        number: "int | None" = None,
+        durable: bool = False,
+    ) -> int:
+        """The number that its deliveries carry, and to unsubscribe by: the client's, or the next that it has free. What
+        is for a `durable` one comes again until the shell has it on disk; all subscriptions of its client are."""
         self._check_tags(tags)
         keys = self._keys.setdefault(client, {})
         if number is None:
             number = max(keys) + 1 if keys else 1
         elif number in keys:
             raise Refused(f"client {client!r} has a subscription {number} already")
-        one = self.subscriptions.add(client, number, condition, tags)
+        one = self.subscriptions.add(client, number, condition, tags, durable)
         keys[number] = one.key
         self._local.add(one.key, condition)
         self._asked(condition, True)
+        if durable:
+            self._read_for(client, now)
         self._flush(sorted(self._out), now)
         return number
 
@@ -308,10 +286,10 @@ class Broker(Forwarder):
         for number in list(self._keys.get(client, ())):
             self.unsubscribe(client, number, now)
         self._keys.pop(client, None)
+        self._durable.discard(client)
         for held in [held for held in self._adverts if held[0] == client]:
             self.unadvertise(held[0], held[1])
-        for given in self._given.values():
-            given.pop(client, None)
+        self._forget_client(client)
 
     def publish(self, client: str, advert: int, event: "Event", now: int) -> "int | None":
         """To how many brokers it goes; None if it was published before: then it goes nowhere."""
@@ -329,14 +307,29 @@ class Broker(Forwarder):
         self._last_published[client] = event.seq  # type: ignore[assignment]
         self._count("published")
         here = 0
+        if self._marks:
+            self._mark_due([broker for broker, _ in goals] + ([self.name] if mine else []), now)
         if mine and self._is_for_here(tags):
             trail = ((self.name, (), now),) if self.trace or "Trace" in event.attrs else ()
-            here = self._hand(event, trail, self._audience(mine, tags, (), event))
+            audience = self._audience(mine, tags, (), event)
+            here = self._hand(event, trail, self._live(audience) if self.name in self._behind else audience)
         if goals:
             for broker, wanted in goals:
-                self._stream(broker).put(("event", event, tags, wanted))
+                self._stream(broker).put(("live" if broker in self._behind else "event", event, tags, wanted))
             self._flush(sorted({broker for broker, _ in goals}), now)
         return len(goals) + here
+
+    def publish_again(self, reader: str, event: "Event", tags: "Tags", now: int) -> None:
+        """From the log, in its order, for the durable subscriptions of one broker that catches up."""
+        mine = self._local.match(event) if reader == self.name else []
+        if mine and self._is_for_here(tags):
+            self._hand(event, (), self._lasting(self._audience(mine, tags, (), event)))
+            return
+        goals = self._goals(event, tags, mine, reader)
+        for _, wanted in goals:
+            self._stream(reader).put(("again", event, tags, wanted))
+        if goals:
+            self._flush([reader], now)
 
     def publish_run(self, client: str, run: "Any") -> "list[tuple[str, bytes, int, int]] | None":
         """Many events at once: for each client that gets some the frames of the deliveries, how many, and the last seq.
@@ -398,12 +391,16 @@ class Broker(Forwarder):
                 raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
         return tags
 
-    def _goals(self, event: "Event", tags: "Tags", mine: "list[int]") -> "list[tuple[str, Goal]]":
+    def _goals(
+        self, event: "Event", tags: "Tags", mine: "list[int]", only: "str | None" = None
+    ) -> "list[tuple[str, Goal]]":
         """The brokers that care and may see it, and the scopes in which they do. This one is among them, with the
         subscriptions `mine`, unless its clients can have the event at once."""
         matched = self.interest.match(event) if len(self.interest) else set()
         if mine and not self._is_for_here(tags):
             matched.update([(self.name, self.subscriptions.by_key[key].tags) for key in mine])
+        if only is not None:
+            matched = {one for one in matched if one[0] == only}
         if not matched:
             return []
         found: list[tuple[str, Goal]] = []
@@ -428,115 +425,29 @@ class Broker(Forwarder):
             if scope not in self.scopes:
                 raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
 
-    # Telling others of subscriptions
-
-    def _told(self, key: int, one: "Subscription | None") -> None:
-        if one is None:
-            for broker, keys in self._tellings.items():
-                if key in keys:
-                    keys.discard(key)
-                    self._stream(broker).put(("remove", key))
-            return
-        for record in self.records.all():
-            self._tell(record, key, one)
-
-    def _tell(self, record: Record, key: int, one: "Subscription") -> None:
-        if record.broker == self.name or key in self._tellings.get(record.broker, ()):
-            return
-        if "advertisements" not in self.pruning or any(
-            [
-                self._may_see(tags, one.tags) and overlaps(condition.node, one.filter.node)
-                for condition, tags in record.adverts
-            ]
-        ):
-            self._tellings.setdefault(record.broker, set()).add(key)
-            self._stream(record.broker).put(("add", key, one.filter, one.tags))
-
-    def _may_see(self, advertised: "Tags", subscribed: "Tags") -> bool:
-        """Whether some event could be visible, whatever the interfaces ask of it."""
-        wanted = goal_of(advertised, subscribed)
-        if wanted is None:
-            return False
-        pairs = zip(advertised.scopes, wanted)
-        return all([scope is None or self.graph.connected(start[1], scope) for start, scope in pairs])
-
     # What has come
-
-    def _give_up(self, broker: str) -> None:
-        """It has been out of reach for too long: what waits for it goes, and is counted. When it is back, it is told of
-        all subscriptions anew."""
-        stream = self._out[broker]
-        for _, packet in stream.packets:
-            if packet[0] == "event":
-                self._count("dropped: out of reach")
-        stream.restart(stream.incarnation, [])
-        self._tellings.pop(broker, None)
-        record = self.records.get(broker)
-        if record is not None:
-            for key, one in self.subscriptions.roots.items():
-                self._tell(record, key, one)
 
     def _stream_began(self, source: str) -> None:
         self.interest.forget(source)  # it tells all of it anew
 
-    def _handle(self, source: str, content: "tuple[Any, ...]") -> None:
+    def _handle(self, source: str, content: "tuple[Any, ...]", now: int) -> None:
         kind = content[0]
         if kind == "add":
             self.interest.add(source, content[1], content[2], content[3])
         elif kind == "remove":
             self.interest.remove(source, content[1])
-        elif kind == "event":
+        elif kind in EVENTS:
             event, tags, wanted, trail = content[1:]
-            self._hand(event, trail, self._audience(self._local.match(event), tags, wanted, event))
-
-    def _audience(self, keys: "list[int]", tags: "Tags", wanted: "Goal", event: "Event") -> "list[Taker]":
-        """The clients of these subscriptions that have the scopes wanted, each with the subscriptions that see the
-        event (which counts only where there are scopes)."""
-        plain = tags.rest and not tags.scopes
-        known = tuple(keys)
-        if plain and known in self._audiences:
-            return self._audiences[known]
-        held: dict[str, list[Subscription]] = {}
-        for key in sorted(keys):
-            one = self.subscriptions.by_key[key]
-            held.setdefault(one.client, []).append(one)
-        found: list[Taker] = []
-        for client, some in held.items():
-            if not plain and not any([goal_of(tags, one.tags) == wanted for one in some]):
-                continue
-            if len(some) == 1:
-                found.append((client, some[0].numbers))
-            else:
-                # Once for the client, and for all its subscriptions: what comes later by another way is a repetition.
-                seen = [one.number for one in some if plain or visible(self.graph, event, tags, one.tags)]
-                found.append((client, tuple(sorted(seen))))
-        if plain:
-            if len(self._audiences) >= _MAX_AUDIENCES:
-                self._audiences.clear()
-            self._audiences[known] = found
-        return found
-
-    def _hand(self, event: "Event", trail: "Any", takers: "list[Taker]") -> bool:
-        """To those clients that were not given it, or a newer one of its producer. Whether there is one at all."""
-        producer: Any = event.producer
-        seq: Any = event.seq
-        given = self._given.get(producer)
-        if given is None:
-            given = self._given[producer] = {}
-        if producer in self._keys:
-            fresh = [one for one in takers if one[0] != producer]
-        else:
-            fresh = takers
-        if seq > self._newest.get(producer, -1):
-            self._newest[producer] = seq
-        else:
-            fresh = [one for one in fresh if seq > given.get(one[0], -1)]
-        if fresh:
-            for client, _ in fresh:
-                given[client] = seq
-            self._count("delivered", len(fresh))
-            self._deliveries.append((event, trail, fresh))
-        return bool(takers)
+            audience = self._audience(self._local.match(event), tags, wanted, event)
+            if kind != "event":
+                audience = self._live(audience) if kind == "live" else self._lasting(audience)
+            self._hand(event, trail, audience)
+        elif kind == "hold":
+            self._hold(source)
+        elif kind == "resume":
+            self._resume(source, content[1], now)
+        elif kind == "mark":
+            self._actions.append(("mark", source, content[1]))
 
 
 def _by_name(goal: "tuple[str, Goal]") -> "tuple[str, str]":

@@ -5,6 +5,7 @@ each broker those targets that are reached take it in, the others go on, togethe
 Nothing is remembered on the way; what is lost is sent again by its source (streams.py).
 
     content   ("add", key, filter, tags)  ("remove", key)  ("event", event, tags)  ("void",)
+              ("live", event, tags)  ("again", event, tags)  ("hold",)  ("resume", offset)  ("mark", offset)
 """
 
 from .records import Records
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     # broker, its incarnation, epoch of the stream to it, number in the stream, scopes wanted there
     Target: TypeAlias = "tuple[str, int, int, int, Goal]"
 
-__all__ = ["Forwarder"]
+__all__ = ["EVENTS", "Forwarder"]
+
+# Contents that are an event: for all, for live clients only, for durable subscriptions only (catchup.py).
+EVENTS = ("event", "live", "again")
 
 # A packet that has made more hops goes round in circles between brokers that do not yet agree.
 MAX_HOPS = 255
@@ -45,7 +49,7 @@ class Forwarder:
         self._in: dict[str, Incoming] = {}
         self._actions: list[tuple[Any, ...]] = []
 
-    def _handle(self, source: str, content: "tuple[Any, ...]") -> None:
+    def _handle(self, source: str, content: "tuple[Any, ...]", now: int) -> None:
         """A packet has come, in its turn: its content, then the scopes wanted and the trail."""
         raise NotImplementedError
 
@@ -58,6 +62,8 @@ class Forwarder:
         return found
 
     def next_timeout(self) -> "int | None":
+        if not self._out and not self._in:
+            return None
         dues = [stream.due for stream in self._out.values()] + [stream.due for stream in self._in.values()]
         times = [due for due in dues if due is not None]
         return min(times) if times else None
@@ -94,12 +100,12 @@ class Forwarder:
             if stream is None:
                 continue
             for number, packet in stream.ready(now):
-                is_event = packet[0] == "event"
+                is_event = packet[0] in EVENTS
                 key = (packet[0], packet[1].identity if is_event else packet[1:2])
                 target = (broker, stream.incarnation, stream.epoch, number, packet[3] if is_event else ())
                 batches.setdefault(key, (packet, []))[1].append(target)
         for packet, targets in batches.values():
-            is_event = packet[0] == "event"
+            is_event = packet[0] in EVENTS
             state = first_state(packet[2]) if is_event else ()
             content = packet[:3] if is_event else packet
             self._forward(0, self.name, self.incarnation, state, content, targets, (), now)
@@ -108,7 +114,7 @@ class Forwarder:
         stream = self._out[broker]
         state: State = ()
         wanted: Goal = ()
-        if packet[0] == "event":
+        if packet[0] in EVENTS:
             state, wanted = first_state(packet[2]), packet[3]
             if self._has_no_way(packet[2], broker, wanted, self._blocked(packet[1])):
                 # There was one when it was published. If none comes back, it is not to be seen there any more.
@@ -153,7 +159,7 @@ class Forwarder:
             self._count("dropped: not in its scopes")
             return
         blocked: Blocked = self._blocked(content[1]) if state else frozenset()
-        traced = self.trace or (content[0] == "event" and "Trace" in content[1].attrs)
+        traced = self.trace or (content[0] in EVENTS and "Trace" in content[1].attrs)
         topology = self.records.topology
         groups: dict[Any, list[Any]] = {}
         for target in targets:
@@ -187,7 +193,7 @@ class Forwarder:
         if stream.epoch > epoch:
             return
         for content in stream.take(target[3], packet + (trail,), now):
-            self._handle(source, content)
+            self._handle(source, content, now)
         self._acknowledge(source, stream, now)
 
     def _acknowledge(self, broker: str, stream: Incoming, now: int) -> None:

@@ -24,15 +24,16 @@ class Subscription:
     """`key` is its name between brokers, `number` its client's; `numbers` what a delivery for it alone says. `example`
     is an event that it matches, if one was found."""
 
-    __slots__ = ("client", "example", "filter", "key", "number", "numbers", "tags")
+    __slots__ = ("client", "durable", "example", "filter", "key", "number", "numbers", "tags")
 
-    def __init__(self, client: str, key: int, number: int, filter: Filter, tags: "Tags") -> None:
+    def __init__(self, client: str, key: int, number: int, filter: Filter, tags: "Tags", durable: bool) -> None:
         self.client = client
         self.key = key
         self.number = number
         self.numbers = (number,)
         self.filter = filter
         self.tags = tags
+        self.durable = durable
         self.example = example(filter)
 
 
@@ -46,9 +47,9 @@ class Subscriptions:
         self._covering = covering
         self._next = 0
 
-    def add(self, client: str, number: int, condition: Filter, tags: "Tags") -> Subscription:
+    def add(self, client: str, number: int, condition: Filter, tags: "Tags", durable: bool = False) -> Subscription:
         self._next += 1
-        one = Subscription(client, self._next, number, condition, tags)
+        one = Subscription(client, self._next, number, condition, tags, durable)
         self.by_key[one.key] = one
         if not self._covering:
             self._raise(one)
@@ -81,8 +82,9 @@ class Subscriptions:
 
 
 def _covers(a: Subscription, b: Subscription) -> bool:
-    """Most do not, and an example shows it a hundred times faster than a proof."""
-    if a.tags != b.tags or (b.example is not None and not a.filter.matches(b.example)):
+    """Most do not, and an example shows it a hundred times faster than a proof. A durable one is told to more brokers
+    than others: only another durable one can stand for it."""
+    if a.tags != b.tags or (b.durable and not a.durable) or (b.example is not None and not a.filter.matches(b.example)):
         return False
     return covers(a.filter.node, b.filter.node)
 

@@ -91,6 +91,10 @@ KINDS = {
 }
 
 
+# Of packets: those that are an event.
+CONTENTS = {"event": 0, "live": 4, "again": 5}
+
+
 def encode(message: "Message") -> bytes:
     """The content of one frame."""
     kind = message[0]
@@ -156,12 +160,18 @@ def _packets_item(message: "Message") -> "list[Any]":
     _, hops, source, incarnation, state, content, targets, trail = message
     kind = content[0]
     body: list[Any]
-    if kind == "event":
-        body = [0, encode_event(content[1]), content[2].item()]
+    if kind in CONTENTS:
+        body = [CONTENTS[kind], encode_event(content[1]), content[2].item()]
     elif kind == "add":
         body = [1, content[1], str(content[2]), content[3].item()]
     elif kind == "remove":
         body = [2, content[1]]
+    elif kind == "hold":
+        body = [6]
+    elif kind == "resume":
+        body = [7, content[1]]
+    elif kind == "mark":
+        body = [8, content[1]]
     else:
         body = [3]
     flat = [[broker, inc, epoch, number, list(wanted)] for broker, inc, epoch, number, wanted in targets]

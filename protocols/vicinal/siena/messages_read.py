@@ -10,6 +10,7 @@ from ..wire import decode as decode_event
 from .messages import (
     BROKER,
     CLIENT,
+    CONTENTS,
     KINDS,
     MAX_BYTES_BROKER,
     MAX_BYTES_CLIENT,
@@ -34,6 +35,7 @@ __all__ = ["decode"]
 
 _NAMES = {number: kind for kind, number in KINDS.items()}
 _PUBLISH = KINDS["publish"]
+_EVENTS = {number: kind for kind, number in CONTENTS.items()}
 
 
 def decode(data: bytes, max_bytes: int = MAX_BYTES_BROKER) -> "Message":
@@ -194,7 +196,7 @@ class _Fields:
         targets = [_target(target, len(state)) for target in _list(self.take())]
         if len(targets) > MAX_TARGETS:
             raise RemoteProtocolError(f"{len(targets)} targets, the limit is {MAX_TARGETS}")
-        if len(state) != (len(content[2].scopes) if content[0] == "event" else 0):
+        if len(state) != (len(content[2].scopes) if content[0] in CONTENTS else 0):
             raise RemoteProtocolError("its scopes are not those of its content")
         return (hops, source, incarnation, state, content, targets, _trail(self.take()))
 
@@ -288,17 +290,23 @@ def _trail(value: "Any") -> "Any":
 def _content(value: "Any") -> "Any":
     body = _list(value)
     kind = body[0] if body else None
-    if kind == 0 and len(body) == 3:
+    if type(kind) is int and kind in _EVENTS and len(body) == 3:
         event = _event(body[1])
         if event.identity is None:
             raise RemoteProtocolError(f"event {event.subject!r} has no identity")
-        return ("event", event, _tags(body[2]))
+        return (_EVENTS[kind], event, _tags(body[2]))
     if kind == 1 and len(body) == 4:
         return ("add", _uint(body[1]), _filter(body[2]), _tags(body[3]))
     if kind == 2 and len(body) == 2:
         return ("remove", _uint(body[1]))
     if kind == 3 and len(body) == 1:
         return ("void",)
+    if kind == 6 and len(body) == 1:
+        return ("hold",)
+    if kind == 7 and len(body) == 2:
+        return ("resume", None if body[1] is None else _uint(body[1]))
+    if kind == 8 and len(body) == 2:
+        return ("mark", _uint(body[1]))
     raise RemoteProtocolError(f"{_shown(value)} is no packet")
 
 

@@ -23,7 +23,7 @@ from cloud.broker.kills.load import Publisher, Subscriber
 from cloud.broker.kills.nursery import Nursery
 from cloud.broker.kills.overlay import Overlay
 
-__all__ = ["Plan", "attack", "check"]
+__all__ = ["Attack", "Plan", "attack", "check", "quiet", "started", "verdict_of"]
 
 # Seconds in which a subscriber has got nothing new before the rest counts as lost. A packet that was lost on the way is
 # sent again after 2 s, and after 4, 8 and 16 if that was lost too.
@@ -64,10 +64,12 @@ class Attack(NamedTuple):
 
 
 @asynccontextmanager
-async def _started(folder: Path, plan: Plan) -> AsyncIterator[Attack]:
+async def started(folder: Path, plan: Plan) -> AsyncIterator[Attack]:
+    """All is there, and every broker with publishers knows all subscriptions: from now on every event counts."""
     async with Nursery() as nursery:
         overlay = Overlay(folder, nursery, plan.shape, plan.scoped, plan.mutant)
-        await overlay.start_all()
+        for name in overlay.names:
+            await overlay.start(name)
         places = plan.publishers or tuple(overlay.names)
         publishers = [
             Publisher(f"p{at}", name, overlay.addresses[name], plan.rate, plan.scoped, plan.seed * 100 + at)
@@ -84,7 +86,6 @@ async def _started(folder: Path, plan: Plan) -> AsyncIterator[Attack]:
             for one in [*publishers, *subscribers]:
                 await one.start()
             for name in places:
-                # From now on every event counts: all brokers with publishers know all subscriptions.
                 await until(
                     lambda name=name: _knows(overlay, name, len(subscribers)), f"{name} knows all subscriptions"
                 )
@@ -102,19 +103,18 @@ async def _knows(overlay: Overlay, name: str, count: int) -> bool:
 async def attack(folder: Path, plan: Plan) -> tuple[Verdict, str]:
     """The verdict, and what to print when it is bad."""
     begin = time.monotonic()
-    async with _started(folder, plan) as under:
+    async with started(folder, plan) as under:
         running = [asyncio.create_task(one.run()) for one in under.publishers]
         await _fire(under)
         for one in under.publishers:
             one.stop()
         await asyncio.gather(*running)
         unanswered = [await one.unanswered(PATIENCE) for one in under.publishers]
-        quiet = await _quiet(under)
-    said = [one for publisher in under.publishers for one in publisher.said]
-    verdict = judge(said, [one.heard(folder) for one in under.subscribers], under.overlay.downs)
+        peace = await quiet(under)
+    verdict = verdict_of(under)
     kills = len([one for one in under.overlay.downs if one.how == "kill"])
     lines = [
-        f"{plan}: {kills} kills in {time.monotonic() - begin:.0f} s, the last {quiet:.0f} s of it in peace",
+        f"{plan}: {kills} kills in {time.monotonic() - begin:.0f} s, the last {peace:.0f} s of it in peace",
         verdict.text(under.overlay.downs, begin),
     ]
     if any(unanswered):
@@ -143,13 +143,21 @@ async def _fire(under: Attack) -> None:
         else:
             many = chance.randint(1, len(targets)) if chance.random() < plan.together else 1
             hit = chance.sample(targets, min(many, plan.kills - kills))
-            await overlay.kill(hit, chance.uniform(0, plan.away) if chance.random() < 0.5 else 0)
+            await overlay.kill(*hit)
+            await asyncio.sleep(chance.uniform(0, plan.away) if chance.random() < 0.5 else 0)
+            for name in hit:
+                await overlay.start(name)
             kills += len(hit)
         # Often right away, sometimes after everything has healed.
         await asyncio.sleep(chance.random() ** 2 * plan.between if chance.random() < 0.93 else 3)
 
 
-async def _quiet(under: Attack) -> float:
+def verdict_of(under: Attack) -> Verdict:
+    said = [one for publisher in under.publishers for one in publisher.said]
+    return judge(said, [one.heard(under.overlay.folder) for one in under.subscribers], under.overlay.downs)
+
+
+async def quiet(under: Attack) -> float:
     """Waits for all that must come, or until nothing comes any more. Seconds."""
     acknowledged = [one for publisher in under.publishers for one in publisher.said if one.acknowledged is not None]
     begin = moved = time.monotonic()

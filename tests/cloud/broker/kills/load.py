@@ -40,18 +40,26 @@ class Publisher:
         self._advert = await self._client.advertise("subject = 'Speed'", self._scopes)
 
     async def run(self) -> None:
-        assert self._client is not None
-        seq = 0
+        """Until `stop`."""
         while not self._stopping:
             await asyncio.sleep(self._chance.uniform(0.5, 1.5) * self._pause)
-            if len(self._open) >= WINDOW:
-                continue
-            seq += 1
-            event = Event("Speed", {"part": seq % 3, "rate": seq}, (), self.name, seq)
-            self.said.append(Said(self.name, seq, self.broker, None))
-            done = await self._client.submit(event, self._advert)
-            self._open[seq] = done
-            done.add_done_callback(self._answered(seq))
+            if len(self._open) < WINDOW:
+                await self._say()
+
+    async def say(self, count: int) -> None:
+        """So many, and all are acknowledged."""
+        for _ in range(count):
+            await self._say()
+        await asyncio.gather(*self._open.values())
+
+    async def _say(self) -> None:
+        assert self._client is not None
+        seq = len(self.said) + 1
+        event = Event("Speed", {"part": seq % 3, "rate": seq}, (), self.name, seq)
+        self.said.append(Said(self.name, seq, self.broker, None))
+        done = await self._client.submit(event, self._advert)
+        self._open[seq] = done
+        done.add_done_callback(self._answered(seq))
 
     def _answered(self, seq: int) -> "Callable[[asyncio.Future[int]], None]":
         def note(done: "asyncio.Future[int]") -> None:

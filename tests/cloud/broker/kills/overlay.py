@@ -49,6 +49,7 @@ class Overlay:
         self.addresses = {name: f"tcp://127.0.0.1:{free_port()}" for name in self.names}
         self._statuses: dict[str, str] = {}
         self._pids: dict[str, int] = {}
+        self._killed: dict[str, float] = {}
         for name in self.names:
             self._write(name, [a if b == name else b for a, b in edges if name in (a, b)])
 
@@ -63,22 +64,15 @@ class Overlay:
     async def start(self, name: str) -> None:
         self._pids[name], said = await self._nursery.start(self.folder / f"{name}.toml", self._mutant)
         self._statuses[name] = said["status"]
+        if name in self._killed:
+            self.downs.append(Down(name, self._killed.pop(name), time.monotonic()))
 
-    async def start_all(self) -> None:
-        for name in self.names:
-            await self.start(name)
-
-    async def kill(self, names: list[str], seconds: float) -> None:
-        """SIGKILL to all of them, and all are there again after at least so many seconds."""
-        at = {}
+    async def kill(self, *names: str) -> None:
+        """SIGKILL to all of them."""
         for name in names:
-            at[name] = time.monotonic()
+            self._killed[name] = time.monotonic()
             code = await self._nursery.signal(self._pids.pop(name), signal.SIGKILL)
             assert code == -signal.SIGKILL, f"broker {name} had ended by itself with {code}: {self.errors(name)}"
-        await asyncio.sleep(seconds)
-        for name in names:
-            await self.start(name)
-            self.downs.append(Down(name, at[name], time.monotonic()))
 
     async def pause(self, name: str, seconds: float) -> None:
         at = time.monotonic()

@@ -1,0 +1,95 @@
+"""To whom of a broker's own clients an event goes: once to each, and in the order of its producer."""
+
+from ..scope.visibility import visible
+from .telling import Telling
+from .topology import goal_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    from ..event import Event
+    from ..scope.graph import ScopeGraph, Tags
+    from .interest import Subscription
+    from .topology import Goal
+
+    # A client, and the numbers of its subscriptions.
+    Taker: TypeAlias = "tuple[str, tuple[int, ...]]"
+    # event, trail, who gets it
+    Delivery: TypeAlias = "tuple[Event, Any, list[Taker]]"
+
+__all__ = ["Delivering"]
+
+# Of subscriptions that match together, remembered until one changes.
+_MAX_AUDIENCES = 4096
+
+
+class Delivering(Telling):
+    def __init__(
+        self, name: str, incarnation: int, graph: "ScopeGraph", trace: bool, pruning: "tuple[str, ...]"
+    ) -> None:
+        super().__init__(name, incarnation, graph, trace, pruning)
+        self._keys: dict[str, dict[int, int]] = {}  # client -> its numbers -> keys
+        self._deliveries: list[Delivery] = []
+        # Of each producer the newest that came here, and the newest that each client was given.
+        self._newest: dict[str, int] = {}
+        self._given: dict[str, dict[str, int]] = {}
+        self._audiences: dict[Any, list[Taker]] = {}
+
+    def deliveries(self) -> "list[Delivery]":
+        """What clients are to get, since it was asked last."""
+        found, self._deliveries = self._deliveries, []
+        return found
+
+    def _audience(self, keys: "list[int]", tags: "Tags", wanted: "Goal", event: "Event") -> "list[Taker]":
+        """The clients of these subscriptions that have the scopes wanted, each with the subscriptions that see the
+        event (which counts only where there are scopes)."""
+        plain = tags.rest and not tags.scopes
+        known = tuple(keys)
+        if plain and known in self._audiences:
+            return self._audiences[known]
+        held: dict[str, list[Subscription]] = {}
+        for key in sorted(keys):
+            one = self.subscriptions.by_key[key]
+            held.setdefault(one.client, []).append(one)
+        found: list[Taker] = []
+        for client, some in held.items():
+            if not plain and not any([goal_of(tags, one.tags) == wanted for one in some]):
+                continue
+            if len(some) == 1:
+                found.append((client, some[0].numbers))
+            else:
+                # Once for the client, and for all its subscriptions: what comes later by another way is a repetition.
+                seen = [one.number for one in some if plain or visible(self.graph, event, tags, one.tags)]
+                found.append((client, tuple(sorted(seen))))
+        if plain:
+            if len(self._audiences) >= _MAX_AUDIENCES:
+                self._audiences.clear()
+            self._audiences[known] = found
+        return found
+
+    def _hand(self, event: "Event", trail: "Any", takers: "list[Taker]") -> bool:
+        """To those clients that were not given it, or a newer one of its producer. Whether there is one at all."""
+        producer: Any = event.producer
+        seq: Any = event.seq
+        given = self._given.get(producer)
+        if given is None:
+            given = self._given[producer] = {}
+        if producer in self._keys:
+            fresh = [one for one in takers if one[0] != producer]
+        else:
+            fresh = takers
+        if seq > self._newest.get(producer, -1):
+            self._newest[producer] = seq
+        else:
+            fresh = [one for one in fresh if seq > given.get(one[0], -1)]
+        if fresh:
+            for client, _ in fresh:
+                given[client] = seq
+            self._count("delivered", len(fresh))
+            self._deliveries.append((event, trail, fresh))
+        return bool(takers)
+
+    def _forget_client(self, client: str) -> None:
+        for given in self._given.values():
+            given.pop(client, None)

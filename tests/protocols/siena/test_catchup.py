@@ -1,0 +1,219 @@
+"""Durable subscriptions while brokers die: engines, and a world that forgets what is not on disk.
+
+What a broker's disk holds here is a list, what it was about to write a queue that a death empties. Every seed is one
+course of events: publishes, messages one at a time, commits, deaths and starts in any order; then peace, and all that
+was acknowledged must be in every durable list, once and in the order of its producer.
+"""
+
+import random
+from typing import Any
+
+import pytest
+
+from vicinal.event import Event
+from vicinal.filter import Filter
+from vicinal.scope.graph import Scope, ScopeGraph, Tags
+from vicinal.siena import catchup
+from vicinal.siena.broker import Broker
+
+spec = pytest.mark.spec
+
+GRAPH = ScopeGraph([Scope("uk", "place", (), None, None), Scope("london", "place", ("uk",), Filter("TRUE"), None)])
+SHAPES = {
+    "alone": {"b1": ()},
+    "line": {"b1": ("b2",), "b2": ("b1", "b3"), "b3": ("b2",)},
+    "ring": {"b1": ("b2", "b3"), "b2": ("b1", "b3"), "b3": ("b1", "b2")},
+}
+FIRST, LATER = Tags({"place": "london"}), Tags({"place": "uk"})
+
+
+class Disk:
+    def __init__(self) -> None:
+        self.published: list[tuple[Event, Tags]] = []
+        self.cursors: dict[str, int] = {}
+        self.got: list[tuple[str, int]] = []
+
+
+class World:
+    def __init__(self, shape: str, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.neighbours = SHAPES[shape]
+        self.tags = (FIRST, LATER) if seed % 3 == 0 else (Tags(), Tags())
+        self.now = 1000
+        self.disks = {name: Disk() for name in self.neighbours}
+        self.engines: dict[str, Broker] = {}
+        self.links: dict[tuple[str, str], list[Any]] = {}
+        self.adverts: dict[str, int] = {}
+        self.writing: dict[str, list[tuple[Any, ...]]] = {}
+        self.replays: dict[str, dict[str, int]] = {}
+        self.acknowledged: dict[str, int] = {}
+        self.subscribers = list(self.neighbours)[:2]
+
+    # Deaths and starts
+
+    def start(self, name: str) -> None:
+        disk = self.disks[name]
+        self.now += 1
+        engine = self.engines[name] = Broker(name, self.now, GRAPH)
+        for scope in ("london", "uk"):
+            engine.join_scope(scope)
+        engine.cursors.update(disk.cursors)
+        engine.position = len(disk.published)
+        self.writing[name], self.replays[name] = [], {}
+        if name in self.subscribers:
+            engine.subscribe("office/all", Filter("TRUE"), self.tags[1], self.now, durable=True)
+        for other in self.neighbours[name]:
+            if other in self.engines:
+                self.links[name, other], self.links[other, name] = [], []
+                engine.link_up(other, self.now)
+                self.engines[other].link_up(name, self.now)
+        self.carry_out()
+
+    def kill(self, name: str) -> None:
+        del self.engines[name]
+        self.adverts.pop(name, None)
+        for other in self.neighbours[name]:
+            for link in ((name, other), (other, name)):
+                self.links.pop(link, None)
+            if other in self.engines:
+                self.engines[other].link_down(name, self.now)
+        self.carry_out()
+
+    # What the shell does
+
+    def publish(self, name: str, dies: bool) -> None:
+        engine, disk = self.engines[name], self.disks[name]
+        if name not in self.adverts:
+            self.adverts[name] = engine.advertise(f"p-{name}", Filter("TRUE"), self.tags[0])
+        seq = self.acknowledged.get(name, 0) + 1
+        event = Event("Speed", {"rate": seq}, (), f"p-{name}", seq)
+        known = [one.seq for one, _ in disk.published[-1:]] == [seq]
+        if not known:
+            disk.published.append((event, self.tags[0]))
+        if dies:
+            self.kill(name)
+            return
+        engine.publish(f"p-{name}", self.adverts[name], event, self.now)
+        engine.position = len(disk.published)
+        self.acknowledged[name] = seq
+        self.carry_out()
+
+    def carry_out(self) -> None:
+        for name, engine in self.engines.items():
+            for event, _, takers in engine.deliveries():
+                assert [client for client, _ in takers] == ["office/all"]
+                self.writing[name].append(("put", (event.producer, event.seq)))
+            for kind, other, what in engine.actions():
+                if kind == "send":
+                    if (name, other) in self.links:
+                        self.links[name, other].append(what)
+                elif kind == "mark":
+                    self.writing[name].append(("mark", other, what))
+                elif what < 0:
+                    self.replays[name].pop(other, None)
+                else:
+                    self.replays[name][other] = what
+
+    def write(self, name: str) -> None:
+        kind, *what = self.writing[name].pop(0)
+        disk = self.disks[name]
+        if kind == "put":
+            producer, seq = what[0]
+            if seq > max([have for who, have in disk.got if who == producer], default=0):
+                disk.got.append((producer, seq))
+        else:
+            self.engines[name].cursors[what[0]] = what[1]
+            if self.chance.random() < 0.7:  # cursors are written when there is time
+                disk.cursors = dict(self.engines[name].cursors)
+
+    def replay(self, name: str, reader: str) -> None:
+        engine, offset = self.engines[name], self.replays[name][reader]
+        if not engine.has_room(reader):
+            return
+        if offset >= engine.position:
+            del self.replays[name][reader]
+            engine.caught_up(reader, self.now)
+        else:
+            event, tags = self.disks[name].published[offset]
+            self.replays[name][reader] = offset + 1
+            engine.publish_again(reader, event, tags, self.now)
+        self.carry_out()
+
+    # One step of many
+
+    def work(self) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = [("message", link) for link, waiting in self.links.items() if waiting]
+        found += [("write", name) for name in self.engines if self.writing[name]]
+        found += [("replay", name, reader) for name in self.engines for reader in self.replays[name]]
+        return found
+
+    def do(self, kind: str, *what: Any) -> None:
+        if kind == "message":
+            sender, receiver = what[0]
+            self.engines[receiver].receive(sender, self.links[what[0]].pop(0), self.now)
+            self.carry_out()
+        elif kind == "write":
+            self.write(what[0])
+        else:
+            self.replay(*what)
+
+    def wait(self, most: int) -> None:
+        self.now += self.chance.randint(1, most)
+        for engine in self.engines.values():
+            engine.handle_timeout(self.now)
+        self.carry_out()
+
+    def fire(self, steps: int) -> None:
+        chance = self.chance
+        for _ in range(steps):
+            what = chance.random()
+            alive = sorted(self.engines)
+            if what < 0.02 and alive:
+                self.kill(chance.choice(alive))
+            elif what < 0.06 and len(alive) < len(self.neighbours):
+                self.start(chance.choice(sorted(set(self.neighbours) - set(alive))))
+            elif what < 0.2 and alive:
+                self.publish(chance.choice(alive), chance.random() < 0.03)
+            elif what < 0.22:
+                self.wait(1500)
+            elif work := self.work():
+                self.do(*chance.choice(work))
+
+    def settle(self) -> None:
+        """Until nothing is left to do, however often something must be sent again."""
+        for _ in range(40):
+            for _ in range(1000):
+                work = self.work()
+                if not work:
+                    break
+                for one in work:
+                    if one in self.work():
+                        self.do(*one)
+            self.wait(3000)
+        assert not self.work()
+        for name, engine in self.engines.items():
+            self.disks[name].cursors = dict(engine.cursors)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("part", range(4))
+def test_nothing_acknowledged_is_lost(shape: str, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Marks are rare: more often, so that more can go wrong.
+    monkeypatch.setattr(catchup, "MARK_EVERY", 3)
+    monkeypatch.setattr(catchup, "MARK_ALL", 10)
+    for seed in range(part * 25, part * 25 + 25):
+        world = World(shape, seed)
+        for name in world.neighbours:
+            world.start(name)
+        world.settle()  # from now on every event counts
+        world.fire(900)
+        for name in sorted(set(world.neighbours) - set(world.engines)):
+            world.start(name)
+        world.settle()
+        for name in world.subscribers:
+            got = world.disks[name].got
+            for producer, last in world.acknowledged.items():
+                seqs = [seq for who, seq in got if who == f"p-{producer}"]
+                more = range(1, len(world.disks[producer].published) + 1)
+                assert len(seqs) >= last, f"seed {seed}: {name} has {seqs} of {producer}, want {last}"
+                assert seqs == list(more)[: len(seqs)], f"seed {seed}: {name} has {seqs} of {producer}"
