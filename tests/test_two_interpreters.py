@@ -69,6 +69,8 @@ def clean() -> set[str]:
         ("proximity.json", '"tolerance_mm": 500', '"tolerance_mm": -500'),
         ("controls.json", '"Type", 1]', '"Type", 5]'),
         ("json_forms.json", "57.5", "57.25"),
+        ("cosmic_binding.json", '"checksum": 4', '"gap": 4'),
+        ("cosmic_binding.json", '"in_sync": true', '"in_sync": false'),
     ],
 )
 def test_the_suite_can_fail(tmp_path: Path, clean: set[str], file: str, old: str, new: str) -> None:

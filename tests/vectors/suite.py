@@ -14,6 +14,10 @@ import sys
 
 from vicinal import _cbor, control, json_form, wire
 from vicinal._cbor_read import loads as cbor_loads
+from vicinal.cosmic import binding_frames
+from vicinal.cosmic.binding_table import BindingTable
+from vicinal.cosmic.clock import BusClock
+from vicinal.cosmic.fragments import Reassembly, fragments
 from vicinal.distlist import DistList
 from vicinal.errors import FilterSyntaxError, LocalProtocolError, RemoteProtocolError
 from vicinal.event import Event
@@ -264,6 +268,63 @@ def bad_json_forms(vector):
     refused(vector["error"], LocalProtocolError, json_form.loads, vector["json"])
 
 
+def cut_events(vector):
+    """An event `hex` (with its `number`, or null) is cut into `payloads`, and put together from them."""
+    data = unhex(vector["hex"])
+    payloads = [unhex(text) for text in vector["payloads"]]
+    same(list(fragments(data, vector["number"])), payloads, "cut")
+    found = Reassembly()
+    same([found.receive(1, 100, payload, 0) for payload in payloads], [None] * (len(payloads) - 1) + [data])
+
+
+def bad_fragments(vector):
+    """`payloads` give no event, and are `dropped` for these reasons."""
+    found = Reassembly()
+    same([found.receive(1, 100, unhex(text), 0) for text in vector["payloads"]], [None] * len(vector["payloads"]))
+    same(found.dropped, vector["dropped"], "dropped")
+
+
+def subject_uids(vector):
+    same(binding_frames.subject_uid(vector["subject"]), unhex(vector["uid"]), "uid")
+
+
+def stage_requests(vector):
+    """A node with `uid` asks at `stage` with an empty frame `id`."""
+    request = binding_frames.stage_request(unhex(vector["uid"]), vector["stage"])
+    same((request.id, request.data), (vector["id"], b""), "request")
+
+
+def supplies(vector):
+    """The broker tells `asker` the `etag` of `uid` in two frames `id` with `data`."""
+    asker, uid, etag = vector["asker"], unhex(vector["uid"]), vector["etag"]
+    kind = binding_frames.SUPPLY_ETAG
+    sent = binding_frames.halves(binding_frames.PRIORITY, binding_frames.BROKER, kind, asker, uid, etag)
+    same([(frame.id, frame.data) for frame in sent], [(vector["id"], unhex(text)) for text in vector["data"]], "sent")
+    halves = binding_frames.Halves()
+    same([halves.receive(127, unhex(text)) for text in vector["data"]], [None, (asker, uid, etag)], "received")
+
+
+def tables(vector):
+    """`entries` of kind, UID and number are stored as `hex`, and restored from it."""
+    table, again = BindingTable(), BindingTable()
+    for kind, uid, number in vector["entries"]:
+        table.put(kind, unhex(uid), number)
+    same(table.to_bytes(), unhex(vector["hex"]), "stored")
+    same(again.restore(unhex(vector["hex"])), len(unhex(vector["hex"])), "restored")
+    same(again.to_bytes(), unhex(vector["hex"]), "stored again")
+
+
+def clocks(vector):
+    """After `frames` (local time and payload) the clock is `in_sync` or not; the local time `at` is `bus` time."""
+    clock = BusClock()
+    for now, text in vector["frames"]:
+        clock.receive(unhex(text), now)
+    same(clock.in_sync(vector["frames"][-1][0]), vector["in_sync"], "in sync")
+    same(clock.local_to_bus(vector["at"]), vector["bus"], "bus time")
+    same(clock.bus_to_local(vector["bus"]), vector["at"], "local time")
+    same(clock.drift, vector["drift"], "drift")
+
+
 FILES = (
     ("events.json", {"": events}),
     ("bad_events.json", {"": bad_events}),
@@ -289,6 +350,18 @@ FILES = (
     ),
     ("controls.json", {"messages": messages, "accepted": accepted_messages, "bad": bad_messages}),
     ("json_forms.json", {"forms": json_forms, "bad": bad_json_forms}),
+    (
+        "cosmic_binding.json",
+        {
+            "fragments": cut_events,
+            "bad": bad_fragments,
+            "uids": subject_uids,
+            "stages": stage_requests,
+            "supplies": supplies,
+            "tables": tables,
+            "clocks": clocks,
+        },
+    ),
 )
 
 

@@ -101,6 +101,10 @@ class BusClock:
         (l0, b0), (l1, b1) = self._line
         return l1 + (bus - b1) * (l1 - l0) // (b1 - b0)
 
+    # A COSMIC node asks its clock by these names.
+    to_global = local_to_bus
+    to_local = bus_to_local
+
     def error_bound(self, now: int) -> "int | None":
         """The most by which local_to_bus(now) can be wrong; None when nothing is known of it."""
         if self.leading:
