@@ -26,6 +26,8 @@ _MAX_REMEMBERED = 65_536
 # In a delivery's frame such a number is a byte.
 _SMALL = 24
 
+# Clients have numbers of 16 bits, which sort fastest.
+_MAX_NAMES = 32_767
 # So that they have numbers.
 _MAX_KINDS = 1 << 60
 
@@ -37,7 +39,7 @@ class _Audience:
 
     def __init__(self, takers: "list[Taker]", ids: "list[int]") -> None:
         self.names = [name for name, _ in takers]
-        self.clients = np.array(ids, np.int32)
+        self.clients = np.array(ids, np.int16)
         self.numbers = np.array([numbers[0] for _, numbers in takers], np.uint8)
 
 
@@ -110,6 +112,8 @@ class RunMatcher:
         ids = []
         for name, _ in takers:
             if name not in self._ids:
+                if len(self._names) >= _MAX_NAMES:
+                    return None
                 self._ids[name] = len(self._names)
                 self._names.append(name)
             ids.append(self._ids[name])
@@ -122,7 +126,7 @@ class RunMatcher:
         found = []
         for name, number in zip(audience.names, audience.numbers.tolist()):
             if number not in made:
-                made[number] = run.deliveries(None, number).tobytes()
+                made[number] = run.deliveries(number).tobytes()
             found.append((name, made[number], len(run), last))
         return found
 
@@ -135,7 +139,7 @@ class RunMatcher:
             return []
         order = np.argsort(clients, kind="stable")  # and so by row for each client
         clients, rows = clients[order], rows[order]
-        frames = run.deliveries(rows, numbers[order])
+        frames = run.chosen(rows, numbers[order])
         starts = np.flatnonzero(np.diff(clients, prepend=-1)).tolist()
         lasts = run.seqs[rows]
         found = []

@@ -212,16 +212,21 @@ class Run:
             return _number(field, self._table)
         return None
 
-    def deliveries(self, rows: "_Array | None", numbers: "int | _Array") -> "_Array":
-        """The frames of deliveries, one in each row, for a subscription: of some rows, each for its number, or of all
-        for the same. Numbers are below 24: a byte each."""
-        first, number_at, at = self.shape.delivery(numbers if isinstance(numbers, int) else 1, self)
+    def deliveries(self, number: int) -> "_Array":
+        """The frames of deliveries for the subscription of a number below 24, one in each row."""
+        first, _, at = self.shape.delivery(number, self)
         events = self._table[:, self.shape.event_at :]
-        frames = np.empty((len(self) if rows is None else len(rows), len(first)), np.uint8)
-        frames[:] = first
-        frames[:, at : at + events.shape[1]] = events if rows is None else events[rows]
-        if not isinstance(numbers, int):
-            frames[:, number_at] = numbers
+        after = at + events.shape[1]
+        frames = np.empty((len(self), len(first)), np.uint8)
+        frames[:, :at] = first[:at]
+        frames[:, at:after] = events
+        frames[:, after:] = first[after:]
+        return frames
+
+    def chosen(self, rows: "_Array", numbers: "_Array") -> "_Array":
+        """The frames of deliveries of some rows, each for the subscription of its number."""
+        frames = self.deliveries(1).take(rows, axis=0)
+        frames[:, self.shape.delivery(1, self)[1]] = numbers
         return frames
 
 
