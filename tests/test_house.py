@@ -1,6 +1,7 @@
 """The rules of the house that a reader of one file cannot see (DESIGN 1): who may import whom.
 
-    tools -> cloud, edge -> hw -> protocols        and protocols imports nothing that MicroPython lacks
+    tools -> cloud, edge -> hw -> protocols        and protocols imports nothing that MicroPython lacks,
+                                                   nor do the drivers of hw that run on boards
 
 Files are parsed, never imported: an arrow counts wherever it stands, in a function or under a condition.
 """
@@ -34,6 +35,10 @@ MAY_IMPORT = {
 # Of the standard library, what both interpreters have and what neither waits nor reads a clock.
 ON_DEVICES = {"sys", "struct", "math", "json", "binascii", "micropython", "gc"}
 ON_DEVICES_FROM = {("collections", "OrderedDict")}
+# Of hw, what runs on boards: drivers, and the simulated chips that they are tested with there.
+DRIVERS = {
+    f"hw/vicinal_hw/can/{name}.py" for name in ("device_shell", "machine_can", "mcp2515", "simulated_mcp2515")
+} | {"hw/vicinal_hw/__init__.py", "hw/vicinal_hw/can/__init__.py"}
 
 
 class Import(NamedTuple):
@@ -117,22 +122,36 @@ def wrong_arrows(root: Path) -> list[str]:
     return wrong
 
 
+def runs_on_devices(package: str, file: Path, root: Path = ROOT) -> bool:
+    if package == "vicinal":
+        return is_device_file(file)
+    return file.relative_to(root).as_posix() in DRIVERS
+
+
 def not_for_devices(root: Path) -> list[str]:
     """What would fail on MicroPython, or be a second way to be CPython-only."""
     wrong = []
     for package, holder, file in sources(root):
-        if package != "vicinal" or not is_device_file(file):
+        if not runs_on_devices(package, file, root):
             continue
         for found in imports_of(file, holder):
             if found.for_types:
                 continue
             parts = found.module.split(".")
-            if parts[0] == package:
-                if _cpython_only(holder, parts) and not found.on_cpython:
+            if parts[0] == package == "vicinal_hw":
+                if not _is_driver(parts):
+                    wrong.append(str(found))
+            elif parts[0] in (package, "vicinal"):
+                if _cpython_only(root / "protocols", parts) and not found.on_cpython:
                     wrong.append(f"{found} without `if not MICROPYTHON:`")
             elif parts[0] not in ON_DEVICES and tuple(parts) not in ON_DEVICES_FROM:
                 wrong.append(str(found))
     return wrong
+
+
+def _is_driver(parts: list[str]) -> bool:
+    """Whether x.y.z names a module of hw that runs on boards, or something inside one."""
+    return any(f"hw/{'/'.join(parts[:length])}.py" in DRIVERS for length in range(2, len(parts) + 1))
 
 
 def _cpython_only(holder: Path, parts: list[str]) -> bool:
@@ -162,7 +181,11 @@ def test_every_package_is_known_here_and_built() -> None:
     assert folders == set(built["packages"])
 
 
-DEVICE_FILES = [file for package, _, file in sources(ROOT) if package == "vicinal" and is_device_file(file)]
+DEVICE_FILES = [file for package, _, file in sources(ROOT) if runs_on_devices(package, file)]
+
+
+def test_every_driver_is_there() -> None:
+    assert {file.relative_to(ROOT).as_posix() for file in DEVICE_FILES} >= DRIVERS
 
 
 @pytest.mark.parametrize("file", DEVICE_FILES, ids=lambda file: file.relative_to(ROOT).as_posix())
@@ -187,7 +210,9 @@ GOOD = {
         "if MICROPYTHON:\n    import gc\nelse:\n    from ._cbor_cpython import dumps\n"
         "def load():\n    if not MICROPYTHON:\n        from . import _cbor_cpython\n"
     ),
-    "hw/vicinal_hw/__init__.py": "import socket\nfrom vicinal.wire import encode\n",
+    "hw/vicinal_hw/__init__.py": "",
+    "hw/vicinal_hw/can/shell.py": "import socket\nfrom vicinal.wire import encode\nfrom . import mcp2515\n",
+    "hw/vicinal_hw/can/mcp2515.py": "import struct\nfrom vicinal.wire import encode\nfrom .device_shell import serve\n",
     "edge/vicinal_edge/__init__.py": "import vicinal_hw\n",
     "cloud/vicinal_cloud/__init__.py": "import asyncio\nimport vicinal, vicinal_hw\n",
     "tools/vicinal_tools/__init__.py": "import vicinal_cloud, vicinal_edge, vicinal_hw, vicinal\n",
@@ -250,6 +275,23 @@ def test_an_arrow_the_wrong_way_is_found(tmp_path: Path, file: str, text: str) -
 def test_what_a_device_cannot_import_is_found(tmp_path: Path, text: str) -> None:
     build(tmp_path, GOOD | {"protocols/vicinal/bad.py": text})
     assert [line.split(":")[0] for line in not_for_devices(tmp_path)] == [str(tmp_path / "protocols/vicinal/bad.py")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["import enum", "from .shell import Shell", "from . import bus", "from vicinal._cbor_cpython import x", "import can"],
+        "import enum",
+        "from .shell import Shell",
+        "from . import bus",
+        "from vicinal._cbor_cpython import dumps",
+        "import can",
+    ],
+)
+def test_what_a_driver_cannot_import_is_found(tmp_path: Path, text: str) -> None:
+    build(tmp_path, GOOD | {"hw/vicinal_hw/can/mcp2515.py": text})
+    assert [line.split(":")[0] for line in not_for_devices(tmp_path)] == [
+        str(tmp_path / "hw/vicinal_hw/can/mcp2515.py")
+    ]
 
 
 def test_what_micropython_does_not_parse_is_refused(tmp_path: Path) -> None:
