@@ -1,4 +1,4 @@
-"""Durable subscriptions over the death of brokers: who has come how far in whose log.
+"""Durable subscriptions over the death of brokers: who has come how far in whose log (spec/overlay.md, OVER-28 to 33).
 
 A broker with a log keeps what was published at it, in order, by offset: the log is the queue. A broker with durable
 subscriptions keeps for each other broker its *cursor*: it has, on its disk, all that was for it before that offset.

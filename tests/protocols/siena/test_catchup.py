@@ -5,6 +5,7 @@ course of events: publishes, messages one at a time, commits, deaths and starts 
 was acknowledged must be in every durable list, once and in the order of its producer.
 """
 
+import os
 import random
 from typing import Any
 
@@ -24,6 +25,7 @@ SHAPES = {
     "line": {"b1": ("b2",), "b2": ("b1", "b3"), "b3": ("b2",)},
     "ring": {"b1": ("b2", "b3"), "b2": ("b1", "b3"), "b3": ("b1", "b2")},
 }
+SEEDS = 2000 if os.environ.get("VICINAL_SOAK") else 60
 FIRST, LATER = Tags({"place": "london"}), Tags({"place": "uk"})
 
 
@@ -195,25 +197,91 @@ class World:
             self.disks[name].cursors = dict(engine.cursors)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("part", range(4))
-def test_nothing_acknowledged_is_lost(shape: str, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Marks are rare: more often, so that more can go wrong.
+def courses(shape: str, seeds: range) -> None:
+    for seed in seeds:
+        course(shape, seed)
+
+
+def course(shape: str, seed: int) -> None:
+    world = World(shape, seed)
+    for name in world.neighbours:
+        world.start(name)
+    world.settle()  # from now on every event counts
+    world.fire(900)
+    for name in sorted(set(world.neighbours) - set(world.engines)):
+        world.start(name)
+    world.settle()
+    for name in world.subscribers:
+        got = world.disks[name].got
+        for producer, last in world.acknowledged.items():
+            seqs = [seq for who, seq in got if who == f"p-{producer}"]
+            assert len(seqs) >= last, f"seed {seed}: {name} has {seqs} of {producer}, want {last}"
+            assert seqs == list(range(1, len(seqs) + 1)), f"seed {seed}: {name} has {seqs} of {producer}"
+
+
+@pytest.fixture(autouse=True)
+def many_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Oftener than they are, so that more can go wrong."""
     monkeypatch.setattr(catchup, "MARK_EVERY", 3)
     monkeypatch.setattr(catchup, "MARK_ALL", 10)
-    for seed in range(part * 25, part * 25 + 25):
-        world = World(shape, seed)
-        for name in world.neighbours:
-            world.start(name)
-        world.settle()  # from now on every event counts
-        world.fire(900)
-        for name in sorted(set(world.neighbours) - set(world.engines)):
-            world.start(name)
-        world.settle()
-        for name in world.subscribers:
-            got = world.disks[name].got
-            for producer, last in world.acknowledged.items():
-                seqs = [seq for who, seq in got if who == f"p-{producer}"]
-                more = range(1, len(world.disks[producer].published) + 1)
-                assert len(seqs) >= last, f"seed {seed}: {name} has {seqs} of {producer}, want {last}"
-                assert seqs == list(more)[: len(seqs)], f"seed {seed}: {name} has {seqs} of {producer}"
+
+
+@spec("OVER-28", "OVER-29", "OVER-31", "OVER-32")
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("part", range(2))
+def test_nothing_acknowledged_is_lost(shape: str, part: int) -> None:
+    courses(shape, range(part * SEEDS // 2, (part + 1) * SEEDS // 2))
+
+
+def no_hold(self: Broker, reader: str) -> None:
+    pass
+
+
+def no_replay(self: Broker, reader: str, cursor: int | None, now: int) -> None:
+    self.caught_up(reader, now)
+
+
+def told_where_it_is_advertised(self: Broker, record: Any, key: int, one: Any) -> bool:
+    if record.broker == self.name or key in self._tellings.get(record.broker, ()):
+        return False
+    return any(self._may_see(tags, one.tags) for _, tags in record.adverts)
+
+
+def marks_before_the_disk(self: World, name: str) -> None:
+    marks = [one for one in self.writing[name] if one[0] == "mark"]
+    self.writing[name] = [one for one in self.writing[name] if one[0] != "mark"]
+    for _, source, offset in marks:
+        self.disks[name].cursors[source] = self.engines[name].cursors[source] = offset
+    if self.writing[name]:
+        WRITE(self, name)
+
+
+WRITE = World.write
+MUTANTS: dict[str, tuple[Any, str, Any]] = {
+    "no hold": (Broker, "_hold", no_hold),
+    "no replay": (Broker, "_resume", no_replay),
+    "told only where it is advertised": (Broker, "_concerns", told_where_it_is_advertised),
+    "marks before the disk": (World, "write", marks_before_the_disk),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_mutants_are_caught(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*MUTANTS[mutant])
+    with pytest.raises(AssertionError, match=r"seed \d+: b\d has"):
+        courses("ring", range(SEEDS))
+
+
+@spec("OVER-30")
+def test_live_clients_get_nothing_again_and_durable_ones_nothing_live() -> None:
+    broker = Broker("b1", 1, GRAPH)
+    broker.position = 0
+    broker.subscribe("office", Filter("TRUE"), Tags(), 0)
+    broker.subscribe("office/all", Filter("TRUE"), Tags(), 0, durable=True)
+    for number, (kind, takers) in enumerate(
+        (("again", ["office/all"]), ("live", ["office"]), ("event", ["office", "office/all"])), 1
+    ):
+        event = Event("Speed", {"rate": number}, (), "p", number)
+        target = ("b1", 1, 1, number, ())
+        broker.receive("b2", ("packets", 1, "b2", 5, (), (kind, event, Tags()), [target], ()), 0)
+        assert [[client for client, _ in one[2]] for one in broker.deliveries()] == [takers]

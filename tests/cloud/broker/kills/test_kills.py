@@ -1,4 +1,4 @@
-"""`kill -9` of random brokers under load: at no durable subscriber is anything acknowledged lost, doubled or disordered.
+"""`kill -9` of random brokers under load: no durable subscriber misses anything, gets it twice or in another order.
 
 200 kills in `make test`, 10,000 in `make soak`; VICINAL_BROKER_KILLS says otherwise, VICINAL_SEED gives another start.
 A run that fails prints its plan with the seed, what is missing and who was killed around it; to run it again by hand:

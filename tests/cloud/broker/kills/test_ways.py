@@ -91,6 +91,7 @@ def test_the_broker_of_the_subscriber_is_away_for_more_than_may_wait(tmp_path: P
     assert after(tmp_path, PAIR, fate) == 6110
 
 
+@spec("OVER-33")
 def test_the_way_is_cut_for_more_than_may_wait(tmp_path: Path) -> None:
     """The broker in the middle is away; both ends live, and keep what they had in memory."""
 
