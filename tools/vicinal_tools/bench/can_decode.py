@@ -1,8 +1,8 @@
 """A car's CAN log to JSON lines, as `vicinal can decode` does it, beside cantools in the short script one would write.
 
 The log and its DBC file are made here, in the proportions of a car's: 80 messages of 2 to 12 signals with periods of
-10 ms to 1 s. Real captures are not in this repository; those of a Ford Fusion gave figures of the same order. The script
-takes every line for a good one, while ours finds those that are not, and starting up and reading the DBC file are in
+10 ms to 1 s. Real captures are not in this repository; those of a Ford Fusion gave figures of the same order. The
+script takes every line for a good one, while ours finds those that are not; starting up and reading the DBC file are in
 neither figure.
 """
 
