@@ -162,6 +162,14 @@ def test_a_phase_may_be_asked_for() -> None:
     assert calendar.reserve("b", 5000, earliest=1000).phase == 1234 + calendar.slots[0].length
 
 
+@spec("COSMIC-12")
+def test_a_slot_may_reach_into_the_next_cycle() -> None:
+    calendar = Calendar(1000000, precision=10)
+    length = calendar.reserve("a", 5000, earliest=4900).length
+    assert calendar.free() == [(length - 100, 5000 - length)]
+    assert calendar.reserve("b", 5000).phase == length - 100
+
+
 def test_a_bus_that_cannot_be_is_refused() -> None:
     for arguments in ((0, 1, 1), (1, -1, 1), (1, 1, -1)):
         with pytest.raises(LimitError):

@@ -229,6 +229,20 @@ def test_only_the_slots_sender_is_heard_and_only_in_the_slot() -> None:
     receiver.node.receive_frame(Frame(pack(HRT, 1, 200), b"x"), 10980)  # its clock may be 20 us ahead of ours
     assert receiver.node.held == 1
     assert events.all == []
+    _, _, receiver, *_ = pair()
+    receiver.node.receive_frame(Frame(pack(HRT, 1, 200), b"x"), 1000 + length)  # or behind
+    assert receiver.node.held == 1
+
+
+@spec("COSMIC-8")
+def test_ready_times_are_the_buss() -> None:
+    node = Node(1, BITRATE, Skewed(20))
+    channel = HrtChannel(node, 200, slot(), Raw)
+    channel.announce(985)  # 1005 for the bus: this slot is past
+    channel.publish(b"x", 990)
+    assert node.next_timeout() == 10980
+    assert node.frame_to_send(10979) is None
+    assert node.frame_to_send(10980) is not None
 
 
 @spec("COSMIC-30")

@@ -177,6 +177,34 @@ def test_a_full_queue_gives_up_what_has_most_time() -> None:
     assert balanced(node)
 
 
+@spec("COSMIC-22")
+def test_what_is_begun_does_not_give_way() -> None:
+    node = Node(5, 1000000, max_messages=1)
+    told = Recorder()
+    channel = SrtChannel(node, 200, 20000, codec=Raw, fragmented=True)
+    channel.announce(0, told)
+    channel.publish(b"long enough for fragments", 0)
+    frame = node.frame_to_send(0)
+    assert frame is not None
+    node.frame_sent(frame, 160)
+    assert not channel.publish(b"near", 160, deadline=1000)
+    assert told.told == [("queue full", b"near", 160)]
+
+
+@spec("COSMIC-19")
+def test_what_was_on_the_wire_is_not_mistaken_for_what_came_since() -> None:
+    node = Node(5, 1000000)
+    channel, told = srt(node)
+    channel.publish(b"far", 0, deadline=9000)
+    frame = node.frame_to_send(0)
+    assert frame is not None
+    channel.publish(b"near", 10, deadline=1000)
+    node.frame_sent(frame, 100)
+    assert [message.event for message in node.queue.srt] == [b"near"]
+    assert node.counters == {"out accepted": 2, "out sent": 1}
+    assert told.told == []
+
+
 @spec("COSMIC-22", "COSMIC-31")
 def test_what_gives_way_on_the_wire_was_sent() -> None:
     node = Node(5, 1000000, max_messages=1)
