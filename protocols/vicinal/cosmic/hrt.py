@@ -90,7 +90,7 @@ class HrtChannel(Channel):
     def at_delivery(self, now: int) -> None:
         """The end of the slot."""
         slot, clock = self.slot, self.node.clock
-        behind = clock.to_global(now) - self.delivery
+        behind = max(clock.to_global(now) - self.delivery, 0)  # a clock that converts there and back may round
         self.delivery += (behind // slot.period + 1) * slot.period
         came, self.came = self.came, None
         if came is not None:
@@ -161,7 +161,7 @@ class Slots:
 
     def _open(self, channel: HrtChannel, now: int) -> None:
         node, slot = self.node, channel.slot
-        late = node.clock.to_global(now) - channel.ready
+        late = max(node.clock.to_global(now) - channel.ready, 0)  # as above
         missed = late // slot.period
         late -= missed * slot.period
         channel.ready += (missed + 1) * slot.period

@@ -234,6 +234,49 @@ def test_only_the_slots_sender_is_heard_and_only_in_the_slot() -> None:
     assert receiver.node.held == 1
 
 
+class Drifting(Clock):
+    """Faster or slower than the bus; every conversion rounds down."""
+
+    def __init__(self, ppm: int) -> None:
+        self.ppm = ppm
+
+    def to_global(self, now: int) -> int:
+        return now * (1000000 + self.ppm) // 1000000
+
+    def to_local(self, time: int) -> int:
+        return time * 1000000 // (1000000 + self.ppm)
+
+
+@spec("COSMIC-8", "COSMIC-28")
+@pytest.mark.parametrize("ppm", [-137, 137])
+def test_one_event_in_each_slot_with_clocks_that_round(ppm: int) -> None:
+    reserved = slot()
+    sender = HrtChannel(Node(1, BITRATE, Drifting(ppm)), 200, reserved, Raw)
+    receiver = HrtChannel(Node(2, BITRATE, Drifting(-ppm)), 200, reserved, Raw)
+    failed, events, lost = Told(), Told(), Told()
+    sender.announce(0, failed)
+    receiver.subscribe(events, 0, lost)
+    for number in range(500):
+        data = number.to_bytes(2, "big")
+        due = sender.node.next_timeout()
+        assert due is not None
+        assert abs(sender.node.clock.to_global(due) - (1000 + 10000 * number)) <= 1
+        sender.publish(data, due - 5000)
+        assert sender.node.frame_to_send(due - 1) is None
+        frame = sender.node.frame_to_send(due)
+        assert frame is not None
+        assert frame.data == data
+        sender.node.frame_sent(frame, due + 300)
+        at = receiver.node.clock.to_local(1000 + 10000 * number + 300)
+        receiver.node.receive_frame(frame, at)
+        delivery = receiver.node.next_timeout()
+        assert delivery is not None
+        receiver.node.handle_timeout(delivery)
+        assert events.all[number][0] == data
+        assert len(events.all) == number + 1
+    assert (failed.all, lost.all) == ([], [])
+
+
 @spec("COSMIC-8")
 def test_ready_times_are_the_buss() -> None:
     node = Node(1, BITRATE, Skewed(20))
