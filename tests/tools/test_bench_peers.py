@@ -105,12 +105,12 @@ def test_loss_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
         def other(*arguments: object, wrong: int = wrong) -> tuple[workers.Published, workers.Received, float]:
             published, received, cpu = run(*arguments)  # type: ignore[arg-type]
-            return published, received._replace(deliveries=received.deliveries + wrong), cpu
+            return published, received._replace(deliveries=[received.deliveries[0] + wrong]), cpu
 
         monkeypatch.setattr(scenarios, "_run", other)
         outcome = scenarios.rounds(tiny("1to1"), ("vicinal",), 1, tmp_path)["vicinal"]
         assert outcome.runs == []
-        assert "deliveries, want 1,000" in outcome.lost[0]
+        assert "deliveries to connection 0, want 1,000" in outcome.lost[0]
 
 
 @pytest.mark.parametrize(

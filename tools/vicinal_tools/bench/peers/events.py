@@ -28,6 +28,7 @@ __all__ = [
     "condition",
     "packets",
     "producer",
+    "step_of",
 ]
 
 Wrap = Callable[[int], tuple[bytes, bytes]]
@@ -67,6 +68,10 @@ def condition(step: int, variant: int) -> str:
     return f"subject = 'Speed' AND rate >= {low:.6f} AND rate < {high:.6f}"
 
 
+def step_of(number: int) -> int:
+    return number * 37 % STEPS
+
+
 def are_short(count: int) -> list[bool]:
     """Of mixed events: every fifth, by chance, and always the same."""
     return [one < _SHORT_OF_256 for one in random.Random(7).randbytes(count)]
@@ -78,7 +83,7 @@ def packets(name: str, wrap: Wrap, count: int, mixed: bool = False) -> list[byte
     short = _cut(_encoded(name, 64.5), wrap)
     found = []
     for number, is_short in enumerate(are_short(count) if mixed else [False] * count):
-        head, tail = short if is_short else steps[number * 37 % STEPS]
+        head, tail = short if is_short else steps[step_of(number)]
         found.append(head + (FIRST_SEQ + number).to_bytes(8, "big") + tail)
     return found
 

@@ -103,14 +103,15 @@ class Subscribing(NamedTuple):
         counts = [divmod(came + reader.saved, one.size) for came, one in zip(reader.came, found)]
         if not wrong and any(rest for _, rest in counts):
             wrong = "the last delivery of a connection is not whole"
-        deliveries = sum(count for count, _ in counts)
+        deliveries = [count for count, _ in counts]
         useful = reader.useful if self.wanted else deliveries
         control.send(Received(deliveries, useful, reader.ended, cpu, wrong, reader.times, reader.kept))
 
 
 class Received(NamedTuple):
-    deliveries: int
-    useful: int
+    deliveries: list[int]
+    """by connection"""
+    useful: list[int]
     ended: float
     cpu: float
     wrong: str
@@ -184,7 +185,7 @@ class _Reader:
         """bytes by connection"""
         self.saved = 0
         """bytes that each has fewer than if no event were short"""
-        self.useful = 0
+        self.useful = [0] * len(found)
         self.ended = 0.0
         self.kept = [b""] * len(found) if plan.keep else []
         self.times: list[tuple[float, int]] = []
@@ -222,7 +223,9 @@ class _Reader:
                     return f"the broker has closed connection {number}"
                 if unwanted:
                     first = (self.step_at[number] - came[number]) % self.sizes[number]
-                    self.useful += len(buffer[first : size : self.sizes[number]].translate(None, unwanted[number]))
+                    self.useful[number] += len(
+                        buffer[first : size : self.sizes[number]].translate(None, unwanted[number])
+                    )
                 if self.kept:
                     self.kept[number] += buffer[:size]
                 came[number] += size
