@@ -40,8 +40,8 @@ class Refused(LocalProtocolError):
 
 class Calendar:
     def __init__(self, bitrate: int, precision: int = 100, jitter: int = 0) -> None:
-        """Microseconds: how far two clocks of the bus may be apart (twice what each may be off), and how late a node may
-        be at the ready time."""
+        """Microseconds: how far two clocks of the bus may be apart, which is twice what each may be off, and how late a
+        node may be at the ready time."""
         for what, value in (("bitrate", bitrate - 1), ("precision", precision), ("jitter", jitter)):
             if value < 0:
                 raise LimitError(what, value, "0 or more")

@@ -114,6 +114,7 @@ class Slots:
         self._closes = 0  # the last moment to start, in our own time
         self._ends = 0  # of the window
         self._given_up: tuple[int, bytes, str] | None = None
+        self._in_sync = False
 
     def set_used(self, channel: HrtChannel, used: bool) -> None:
         if used and channel not in self.channels:
@@ -130,7 +131,21 @@ class Slots:
     def held(self) -> int:
         return sum([channel.came is not None for channel in self.channels])
 
-    def next_timeout(self) -> "int | None":
+    def _align(self, now: int) -> None:
+        """In sync for the first time, or again: slots that were reckoned in another time are reckoned anew."""
+        time = self.node.clock.to_global(now)
+        for channel in self.channels:
+            period, ready = channel.slot.period, channel.slot.next_ready(time)
+            if abs(channel.ready - time) > period:
+                channel.ready = ready
+            if abs(channel.delivery - channel.slot.length - time) > period:
+                channel.delivery = ready + channel.slot.length
+
+    def next_timeout(self, now: int) -> "int | None":
+        in_sync = self.node.clock.in_sync(now)
+        if in_sync and not self._in_sync:
+            self._align(now)
+        self._in_sync = in_sync
         due = None
         if self._sending is not None:
             due = (self._closes if self.frame is not None else self._ends) + 1

@@ -273,7 +273,7 @@ class Node:
             due = _earlier(due, self._reassembly.next_timeout())
         if self._hrt is not None:
             frame = self._hrt.frame
-            due = _earlier(due, self._hrt.next_timeout())
+            due = _earlier(due, self._hrt.next_timeout(now))
         if self.silent:
             frame = None
         elif frame is None:

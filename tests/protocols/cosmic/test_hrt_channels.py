@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from cosmic_bus import TinyBus
 
+from vicinal.cosmic.bits import worst_bits
 from vicinal.cosmic.calendar import Calendar
 from vicinal.cosmic.channels import NrtChannel, Raw, SrtChannel
 from vicinal.cosmic.frame import Frame
@@ -275,6 +276,36 @@ def test_one_event_in_each_slot_with_clocks_that_round(ppm: int) -> None:
         assert events.all[number][0] == data
         assert len(events.all) == number + 1
     assert (failed.all, lost.all) == ([], [])
+
+
+@spec("COSMIC-8", "COSMIC-30")
+@pytest.mark.parametrize("offset", [10**9, -(10**9)])
+def test_a_node_that_learns_the_time_goes_by_it_from_then_on(offset: int) -> None:
+    clock = Skewed()
+    clock.good = False
+    node = Node(1, BITRATE, clock)
+    sender, receiver = HrtChannel(node, 200, slot(), Raw), HrtChannel(node, 201, slot(phase=5000), Raw)
+    failed, lost = Told(), Told()
+    sender.announce(0, failed)
+    receiver.subscribe(Told(), 0, lost)
+    node.handle_timeout(1000)
+    assert [reason for reason, _, _ in failed.all] == ["out of sync"]
+    clock.good, clock.offset = True, offset
+    node.listen(2, lambda frame, now: None)
+    node.receive_frame(Frame(pack(251, 9, 2)), 2000)  # the master's, say
+    sender.publish(b"x", 2000)
+    due = []
+    for _ in range(4):
+        time = node.next_timeout()
+        assert time is not None
+        due.append(time)
+        node.handle_timeout(time)
+    end = 5000 + sender.slot.length
+    window = 11000 + sender.slot.window
+    assert due == [end, 11000, window - 2 * worst_bits(1) + 1, window + 1]  # that slot, and ours with nobody to send
+    assert [reason for reason, _, _ in failed.all] == ["out of sync", "window over"]
+    assert lost.all == [("missing", None, end)]
+    assert "out slots slept through" not in node.counters
 
 
 @spec("COSMIC-8")
