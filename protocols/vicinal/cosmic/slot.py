@@ -80,6 +80,3 @@ class Slot:
     def next_ready(self, time: int) -> int:
         """The first ready time at or after `time`."""
         return time + (self.phase - time) % self.period
-
-    def __repr__(self) -> str:
-        return f"<Slot {self.channel!r} at {self.phase} every {self.period}, {self.length} long>"

@@ -62,7 +62,8 @@ from vicinal.event import Event
 calendar = Calendar(500000, 20)
 for name, period, size, omissions in (("a", 10000, 8, 1), ("b", 5000, 4, 0), ("c", 7000, 8, 1), ("d", 20000, 30, 0)):
     try:
-        print(calendar.reserve(name, period, size, omissions))
+        slot = calendar.reserve(name, period, size, omissions)
+        print(slot.channel, slot.phase, slot.window, slot.length, slot.latency)
     except Refused as error:
         print(error)
 print([(start, slot.channel) for start, slot in calendar.entries()], calendar.free(), calendar.reserved())
