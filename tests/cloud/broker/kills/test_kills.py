@@ -9,7 +9,9 @@ import os
 from pathlib import Path
 
 import pytest
+from cloud.broker.kills import attack
 from cloud.broker.kills.attack import Plan, check
+from cloud.broker.kills.mutants import MUTANTS
 
 KILLS = int(os.environ.get("VICINAL_BROKER_KILLS", "10000" if os.environ.get("VICINAL_SOAK") else "200"))
 SEED = int(os.environ.get("VICINAL_SEED", "1"))
@@ -34,3 +36,12 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, name: str) -> None:
         folder.mkdir()
         check(folder, PLANS[name]._replace(kills=kills, seed=seed))
         left, seed = left - kills, seed + 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_mutants_are_caught(tmp_path: Path, mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attack, "QUIET", 4.0)
+    plan = Plan("pair", 16, SEED, rate=400, together=0.5, pauses=0, mutant=mutant)
+    with pytest.raises(AssertionError, match=r"[1-9]\d* lost"):
+        check(tmp_path, plan)
