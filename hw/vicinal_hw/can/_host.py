@@ -18,13 +18,14 @@ from collections.abc import Callable
 from vicinal.cosmic.frame import Frame
 from vicinal.errors import VicinalError
 
-from ._records import HELLO_MAX, OWN, PROTOCOL, RECORD, Kind, Record, Refusal, frame_of, record_of
+from ._records import FOREVER, HELLO_MAX, OWN, PROTOCOL, RECORD, Kind, Record, Refusal, frame_of, record_of
 from .bus import INTACT, Bus
 from .controller import Controller, State
 from .omissions import Omissions
 
 __all__ = ["Host"]
 
+LONGEST_WAIT = 3600.0  # seconds; select() refuses what a client's timeout may say
 CLIENTS_MAX = 200  # two sockets each, and select() sees 1,024
 TX_QUEUE_MAX = 10_000
 UNFETCHED_MAX = 20_000
@@ -61,7 +62,7 @@ class Host:
         event = self.bus.next_event()
         if event is not None:
             times.append(event)
-        return max(0.0, (min(times) - (self.clock() - self._start)) / 1e9) if times else None
+        return min(LONGEST_WAIT, max(0.0, (min(times) - (self.clock() - self._start)) / 1e9)) if times else None
 
     def turn(self, patience: float | None) -> None:
         """Waits for clients or the bus, at most so long, and does what there is to do."""
@@ -238,7 +239,7 @@ class _Client:
             self._answer(Kind.REFUSED, Refusal.LISTEN_ONLY)
         elif self.controller.state is State.BUS_OFF:
             self._answer(Kind.REFUSED, Refusal.BUS_OFF)
-        elif len(self._queue) + (self.controller.mailbox is not None) < self._tx_queue_max:
+        elif self._has_room():
             self._queue.append(frame)
             self._fill_mailbox()
             self._answer(Kind.DONE)
@@ -246,7 +247,11 @@ class _Client:
             # Stepped time stands still while a client waits: there never would be room.
             self._answer(Kind.REFUSED, Refusal.FULL)
         else:
-            self._waiting, self.waiting_until = frame, self._host.bus.now + patience
+            self._waiting = frame
+            self.waiting_until = None if patience == FOREVER else self._host.bus.now + patience
+
+    def _has_room(self) -> bool:
+        return len(self._queue) + (self.controller.mailbox is not None) < self._tx_queue_max
 
     def give_up_waiting(self) -> None:
         if self.waiting_until is not None and self.waiting_until <= self._host.bus.now:
@@ -256,7 +261,7 @@ class _Client:
     def _fill_mailbox(self) -> None:
         if self.controller.mailbox is None and self._queue and self.controller.state is not State.BUS_OFF:
             self.controller.load(self._queue.popleft())
-        if self._waiting is not None and len(self._queue) + 1 < self._tx_queue_max:
+        if self._waiting is not None and self._has_room():
             frame, self._waiting, self.waiting_until = self._waiting, None, None
             self._queue.append(frame)
             self._fill_mailbox()

@@ -27,7 +27,7 @@ from vicinal.cosmic.frame import Frame
 from vicinal.errors import LocalProtocolError
 
 from ._link import BusGone, Link, Refused
-from ._records import EXTENDED, FOREVER, OWN, REMOTE, Kind, Record, Refusal, folder, record_of
+from ._records import EXTENDED, FOREVER, OWN, REMOTE, Kind, Record, Refusal, folder, record_of, socket_of
 from .controller import State
 
 __all__ = ["VicinalBus"]
@@ -192,9 +192,11 @@ class VicinalBus(can.BusABC):
     def _gone(self) -> can.CanOperationError:
         if self._closed:
             return can.CanOperationError(f"virtual bus {self.channel!r} is shut down")
-        return can.CanOperationError(
-            f"virtual bus {self.channel!r} is gone: process {self._link.pid}, which held it, ended. Open it again"
-        )
+        text = f"virtual bus {self.channel!r} is gone: process {self._link.pid}, which held it, ended. Open it again"
+        log = socket_of(self.channel).with_suffix(".log")
+        if log.exists() and log.stat().st_size:
+            text += f". Its last words are in {log}"
+        return can.CanOperationError(text)
 
     def _ask(self, record: Record, patience: float = 0.0) -> Record:
         self._check_open()

@@ -65,16 +65,18 @@ def _hold(path: Path) -> int | None:
     return lock
 
 
-def _detach() -> bool:
-    """Goes on in the background. True in the process that does."""
+def _detach(log: Path) -> bool:
+    """Goes on in the background. True in the process that does. What it says goes to the log: it says why it failed."""
     if os.fork():
         return False
     os.setsid()
     os.chdir("/")
     nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):  # else whoever reads our output waits for our end
-        os.dup2(nothing, descriptor)
+    said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    for descriptor, goal in ((0, nothing), (1, said), (2, said)):  # else whoever reads our output waits for our end
+        os.dup2(goal, descriptor)
     os.close(nothing)
+    os.close(said)
     return True
 
 
@@ -106,7 +108,7 @@ def main(arguments: list[str]) -> int:
         print(f"can bus {options.name!r}: another process holds it", file=sys.stderr)
         return ALREADY
     listener = _listen(path)
-    if options.detach and not _detach():
+    if options.detach and not _detach(path.with_suffix(".log")):
         os._exit(0)  # neither lock nor socket are ours any more
     if options.detach:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal that another started us from
@@ -118,6 +120,8 @@ def main(arguments: list[str]) -> int:
         # Nobody can come once the name is gone; who is in the listener's backlog sees the end of file, and tries again.
         path.unlink(missing_ok=True)
         listener.close()
+        if options.detach and sys.exc_info()[0] is None:
+            path.with_suffix(".log").unlink(missing_ok=True)
         os.close(lock)
     return 0
 

@@ -76,9 +76,9 @@ def test_a_full_queue_is_an_error_or_a_wait(channel: str) -> None:
 
 def test_in_real_time_a_sender_waits_for_room(channel: str) -> None:
     with opened(channel, time="real", tx_queue=1) as one, opened(channel, time=None, bitrate=None) as two:
-        for number in range(50):
-            one.send(extended(number))
-        assert [getattr(two.recv(PATIENCE), "arbitration_id", None) for _ in range(50)] == list(range(50))
+        for number in range(500):  # a queue of one: each waits for the one before
+            one.send(extended(number), timeout=None if number % 2 else 1e9)
+        assert [getattr(two.recv(PATIENCE), "arbitration_id", None) for _ in range(500)] == list(range(500))
     with opened(channel, time="real", tx_queue=1) as alone:
         alone.send(extended(1))
         with pytest.raises(can.CanOperationError, match="full"):
@@ -186,6 +186,17 @@ def test_a_killed_bus_is_a_clear_error_and_can_be_opened_again(channel: str) -> 
         assert len(drained(other)) == 1
     one.shutdown()
     two.shutdown()
+
+
+def test_a_bus_that_failed_left_its_reason(channel: str) -> None:
+    with opened(channel) as bus:
+        log = socket_of(channel).with_suffix(".log")
+        assert log.stat().st_size == 0
+        os.kill(bus.server_pid, signal.SIGKILL)
+        log.write_text("why")
+        with pytest.raises(can.CanOperationError, match=f"last words are in {log}"):
+            bus.recv(PATIENCE)
+    opened(channel).shutdown()
 
 
 def test_who_disagrees_is_refused_with_both_values(channel: str) -> None:
