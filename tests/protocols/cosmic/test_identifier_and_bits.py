@@ -95,8 +95,9 @@ def test_length_against_the_model_bit_by_bit(frame: Frame) -> None:
     assert bits.frame_bits(frame) <= bits.worst_bits(size, frame.extended)
 
 
-@spec("COSMIC-6")
+@spec("COSMIC-6", "COSMIC-7")
 def test_worst_cases_of_the_page() -> None:
+    assert bits.ERROR_BITS == 12 + 8 + bits.INTERMISSION + 8
     assert [bits.worst_bits(8), bits.worst_bits(0), bits.worst_bits(8, False)] == [160, 80, 135]
     assert [bits.duration(160, rate) for rate in (1000000, 500000, 250000, 125000)] == [160, 320, 640, 1280]
     assert bits.duration(1, 800000) == 2
