@@ -59,14 +59,15 @@ class HrtChannel(Channel):
             self.node.count("in dropped: not subscribed")
         super().unsubscribe(now)
 
-    def publish(self, event: "Any", now: int) -> None:
-        """For the next slot; what is there and not yet sent is overwritten."""
+    def publish(self, event: "Any", now: int) -> bool:
+        """For the next slot; what is there and not yet sent is overwritten. True: there is always room."""
         data = self._encode(event)
         node = self.node
         node.count("out accepted")
         if self.written is not None:
             node.count("out dropped: overwritten")
         self.written = (event, data, now + self.slot.period)
+        return True
 
     def receive(self, tx_node: int, payload: bytes, now: int) -> None:
         slot, node = self.slot, self.node
@@ -184,6 +185,7 @@ class Slots:
             node.counters["out slots slept through"] = node.counters.get("out slots slept through", 0) + missed
         written, channel.written = channel.written, None
         event = None if written is None else written[0]
+        payloads: list[bytes] = []
         reason = ""
         if not node.clock.in_sync(now):
             reason = "out of sync"
@@ -192,28 +194,27 @@ class Slots:
         elif written is None or now > written[2]:
             reason = "stale"
         else:
-            self._payloads = _payloads(channel, written[1])
-            if late + self._needed() > slot.window:
+            payloads = _payloads(channel, written[1])
+            if late + self._needed(payloads) > slot.window:
                 reason = "window over"
         if reason:
             if written is not None:
                 node.count("out dropped: " + reason)
             node.count("out slots unused")
             return node.tell(channel.on_failed, reason, event, now)
-        if self._sending is not None:
-            self._give_up("window over", now)
+        self._give_up("window over", now)  # what is left of a slot before, if clocks are worse than promised
         self._sending = (channel, event)
+        self._payloads = payloads
         self._omissions = 0
         self._ends = now + slot.window - late
-        self._offer()
+        self._offer(channel)
 
-    def _needed(self) -> int:
-        """To send the rest, with nothing in the way."""
-        return duration(sum([worst_bits(len(payload)) for payload in self._payloads]), self.node.bitrate)
+    def _needed(self, payloads: "list[bytes]") -> int:
+        """To send these, with nothing in the way."""
+        return duration(sum([worst_bits(len(payload)) for payload in payloads]), self.node.bitrate)
 
-    def _offer(self) -> None:
-        channel = self._sending[0]  # type: ignore[index]
-        self._closes = self._ends - self._needed()
+    def _offer(self, channel: HrtChannel) -> None:
+        self._closes = self._ends - self._needed(self._payloads)
         self.frame = Frame(pack(HRT, self.node.tx_node, channel.etag), self._payloads[0])
 
     def frame_sent(self, etag: int, payload: bytes, now: int) -> bool:
@@ -227,7 +228,7 @@ class Slots:
             return True
         self._payloads = self._payloads[1:]
         if self._payloads:
-            self._offer()
+            self._offer(self._sending[0])
             if now > self._closes:
                 self.frame = None
         else:
@@ -252,7 +253,9 @@ class Slots:
             self._give_up("unannounced", now)
 
     def _give_up(self, reason: str, now: int) -> None:
-        channel, event = self._sending  # type: ignore[misc]
+        if self._sending is None:
+            return
+        channel, event = self._sending
         if len(self._payloads) == 1:
             self._given_up = (channel.etag, self._payloads[0], reason)
         self._sending = self.frame = None

@@ -117,7 +117,7 @@ class TransmitQueue:
             if not message.priority and queue:
                 last = queue[-1]
                 room = self.max_bytes - self.size + last.size
-                if last.deadline > message.deadline and not last.started and message.size <= room:  # type: ignore[operator]
+                if (last.deadline or 0) > (message.deadline or 0) and not last.started and message.size <= room:
                     self.remove(last)
                     out = last
         if out is not message:
@@ -134,7 +134,7 @@ class TransmitQueue:
                 at -= 1
         else:
             queue = self.srt
-            latest = message.deadline - message.left * self.frame_time  # type: ignore[operator]
+            latest = (message.deadline or 0) - message.left * self.frame_time
             message.latest = latest
             low, at = 0, len(queue)
             while low < at:
