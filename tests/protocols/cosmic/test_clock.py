@@ -324,3 +324,19 @@ def test_what_cannot_be_asked() -> None:
         ClockMaster(BusClock(), 8, 0)
     with pytest.raises(LocalProtocolError, match="accuracy 0"):
         BusClock(accuracy=0)
+
+
+@spec("CBIND-52")
+@pytest.mark.parametrize(("skew", "after_three"), [(0, True), (50, True), (90, False)])
+def test_a_new_master_that_is_off_counts_with_what_it_is_off(skew: int, after_three: bool) -> None:
+    """Off by 90, and by the jitter more perhaps: that is not within 100, until the line is the new master's own."""
+    clock = BusClock(ACCURACY)
+    follow(clock, list(range(20)))
+    assert clock.in_sync(19 * PERIOD)
+    states = []
+    for i in range(24, 30):  # the first was silent; the second has rank 1
+        now = i * PERIOD
+        clock.receive(pack_sync(i, 1, now - PERIOD + skew), now)
+        states.append(clock.in_sync(now))
+    assert states == [False, False, False, after_three, True, True]
+    assert abs(clock.local_to_bus(30 * PERIOD) - 30 * PERIOD - skew) <= 1
