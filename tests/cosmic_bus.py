@@ -10,11 +10,15 @@ from vicinal.cosmic.node import Node
 
 
 class TinyBus:
-    def __init__(self, bitrate: int, nodes: list[Node], omit: "Callable[[Frame, int], bool] | None" = None) -> None:
-        """`omit(frame, attempts)` says whether this transmission is destroyed, at its very end."""
+    def __init__(
+        self, bitrate: int, nodes: list[Node], omit: "Callable[[Frame, int], bool] | None" = None, timers: bool = True
+    ) -> None:
+        """`omit(frame, attempts)` says whether this transmission is destroyed, at its very end. Without `timers` nodes
+        see the time only when they are asked for a frame: enough for priorities, and faster."""
         self.bitrate = bitrate
         self.nodes = nodes
         self.omit = omit
+        self.timers = timers
         self.now = 0
         self.busy = 0
         self.log: list[tuple[int, Frame]] = []  # when each frame was sent
@@ -27,15 +31,20 @@ class TinyBus:
         self._count += 1
         heappush(self._events, (time, self._count, action))
 
+    def _next(self) -> "int | None":
+        due = [self._events[0][0]] if self._events else []
+        if self.timers:
+            due += [time for node in self.nodes if (time := node.next_timeout()) is not None]
+        return min(due, default=None)
+
     def _happen(self, until: int) -> None:
         """Everything due up to a time, in order."""
         while True:
-            due = [time for node in self.nodes if (time := node.next_timeout()) is not None]
-            time = min([*due, *([self._events[0][0]] if self._events else [])], default=None)
+            time = self._next()
             if time is None or time > until:
                 break
             self.now = max(self.now, time)
-            for node in self.nodes:
+            for node in self.nodes if self.timers else ():
                 timeout = node.next_timeout()
                 if timeout is not None and timeout <= self.now:
                     node.handle_timeout(self.now)
@@ -50,9 +59,8 @@ class TinyBus:
                 (frame.id, frame, node) for node in self.nodes if (frame := node.frame_to_send(self.now)) is not None
             ]
             if not offers:
-                due = [time for node in self.nodes if (time := node.next_timeout()) is not None]
-                due += [self._events[0][0]] if self._events else []
-                self._happen(min(min(due, default=until), until))
+                time = self._next()
+                self._happen(until if time is None else min(time, until))
                 continue
             numbers = [number for number, _, _ in offers]
             assert len(set(numbers)) == len(numbers), "two nodes send the same identifier at once"
