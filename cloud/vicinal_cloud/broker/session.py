@@ -77,7 +77,7 @@ class Session:
             raise LocalProtocolError(
                 f"the advertisements of this broker have {everything} bytes, the limit is {limits.MAX_ADVERT_BYTES}"
             )
-        number = self.node.engine.advertise(self.name, Filter(text), tags)
+        number = self.node.engine.advertise(self.name, Filter(text), tags, self.next_number())
         self.adverts[number] = len(text.encode())
         return number
 
@@ -103,7 +103,8 @@ class Session:
         self.answer(request, True, number)
 
     def next_number(self) -> int:
-        """Of a subscription. They count from 1 at every client: what goes to many is the same bytes for most."""
+        """Of an advertisement or a subscription. They count from 1 at every client: short, and what goes to many is the
+        same bytes for most."""
         self._numbers += 1
         return self._numbers
 

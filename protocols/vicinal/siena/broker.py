@@ -221,14 +221,18 @@ class Broker(Delivering):
 
     # Clients
 
-    def advertise(self, client: str, condition: "Filter", tags: "Tags") -> int:
-        """The number to publish under."""
+    def advertise(self, client: str, condition: "Filter", tags: "Tags", number: "int | None" = None) -> int:
+        """The number to publish under: the client's, or the next that is free."""
         self._check_tags(tags)
-        self._next_advert += 1
-        self._adverts[(client, self._next_advert)] = (condition, tags)
+        if number is None:
+            self._next_advert += 1
+            number = self._next_advert
+        if (client, number) in self._adverts:
+            raise Refused(f"client {client!r} has an advertisement {number} already")
+        self._adverts[(client, number)] = (condition, tags)
         self._asked(condition, True)
         self._say()
-        return self._next_advert
+        return number
 
     def unadvertise(self, client: str, advert: int) -> None:
         if (client, advert) not in self._adverts:
@@ -334,10 +338,10 @@ class Broker(Delivering):
     def publish_run(self, client: str, run: "Any") -> "list[tuple[str, bytes, int, int]] | None":
         """Many events at once: for each client that gets some the frames of the deliveries, how many, and the last seq.
         None if they must be published one by one, for whatever reason: then nothing has happened."""
-        held = self._adverts.get((client, run.shape.advert))
+        held = self._adverts.get((client, run.advert))
         seqs = run.seqs
         newest = max(self._last_published.get(client, -1), self._newest.get(client, -1))
-        if held is None or run.shape.producer != client or seqs[0] <= newest or not run.rises or self.trace:
+        if held is None or run.producer != client or seqs[0] <= newest or not run.rises or self.trace:
             return None
         condition, tags = held
         if not self._is_for_here(tags):

@@ -117,6 +117,7 @@ class Connection:
         self._allowed: tuple[str, ...] = ("welcome", "bye") if hello is not None else ("hello",)
         self._runs: Any = None  # of a client's publishes
         self._at_once = MAX_AT_ONCE
+        self._in_runs = False
         self._events: list[Message] = []
         self._out: list[bytes] = []
         self._held: list[bytes] = []
@@ -153,28 +154,34 @@ class Connection:
                 run = self._runs.next_run(self._frames)
                 if run is not None:
                     self._events.append(("run", run))
-                    self._at_once = 1  # what ended it may be a single one
+                    self._at_once, self._in_runs = 1, True  # what ended it may be a single one
                     break
             try:
                 frames = self._frames.next_frames(self._at_once if self.open else 1)
                 self._at_once = min(2 * self._at_once, MAX_AT_ONCE)
+                self._in_runs = self._in_runs and self._at_once < WORTH_LEARNING
                 if not frames:
                     break
                 for data in frames:
                     if not self._take(decode(data, self._max_bytes)):
                         break
                 else:
-                    if len(frames) >= WORTH_LEARNING and self._runs is not None and self._events:
-                        self._learn(frames[-1], self._events[-1])
+                    if self._runs is not None and len(self._events) == len(frames):
+                        self._learn(frames)
             except RemoteProtocolError as error:
                 self.bye(PROTOCOL, str(error))
         found, self._events = self._events, []
         return found
 
-    def _learn(self, data: bytes, message: "Message") -> None:
-        """The client sends much: what it sent last may come again and again."""
-        if message[0] == "publish" and message[1] is None:
-            self._runs.learn(data, message[3])
+    def _learn(self, frames: "list[bytes]") -> None:
+        """Who leaves many frames in one read, or ends a run, sends fast: what came may come again."""
+        if len(frames) < WORTH_LEARNING and not self._in_runs:
+            return
+        read = len(frames)
+        for data, message in {len(data): (data, message) for data, message in zip(frames, self._events)}.values():
+            if message[0] == "publish" and message[1] is None:
+                self._runs.learn(data, message[3], read)
+            read = 0
 
     def _take(self, message: "Message") -> bool:
         """Whether more may follow."""
@@ -260,15 +267,16 @@ class Connection:
             self._held.append(data)
 
     def deliver_many(self, data: bytes, count: int) -> None:
-        """So many deliveries of one size, which are frames already."""
+        """So many deliveries, which are frames already, one behind the other."""
         if self._credit >= count:
             self._credit -= count
             self.released += count
             self._out.append(data)
             return
-        size = len(data) // count
-        for at in range(0, len(data), size):
-            self.deliver(data[at : at + size])
+        frames = Frames(MAX_BYTES_CLIENT)
+        frames.receive_data(data)
+        while (content := frames.next_frame()) is not None:
+            self.deliver(framed(content))
 
     @property
     def credit(self) -> int:

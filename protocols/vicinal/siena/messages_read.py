@@ -60,47 +60,34 @@ def decode(data: bytes, max_bytes: int = MAX_BYTES_BROKER) -> "Message":
 
 
 def _publish(data: bytes) -> "Message | None":
-    """A publish with small numbers, read by hand because there are so many; None for what is unusual, or wrong."""
+    """A publish read by hand, because there are so many; None for what is unusual, or wrong."""
+    request: int | None = None
     at = 3
-    request: int | None = data[2]
-    if request == 0xF6:
-        request = None
-    elif request == 0x18:
-        request, at = data[3], 4
-        if request < 24:
-            return None
-    elif request == 0x19:
-        request, at = data[3] << 8 | data[4], 5
-        if request < 256:
-            return None
-    elif request == 0x1A:
-        request, at = int.from_bytes(data[3:7], "big"), 7
-        if request < 65536:
-            return None
-    elif request > 23:  # type: ignore[operator]
+    if data[2] != 0xF6:
+        request, at = _small(data, 2)
+    advert, at = _small(data, at)
+    head = data[at] if at < len(data) else 0
+    if head >> 5 != 2:
         return None
-    if len(data) < at + 3 or data[at] > 23:
-        return None
-    advert = data[at]
-    head = data[at + 1]
-    if 0x40 <= head < 0x58:
-        size, start = head - 0x40, at + 2
-    elif head == 0x58:
-        size, start = data[at + 2], at + 3
-        if size < 24:
-            return None
-    elif head == 0x59:
-        size, start = int.from_bytes(data[at + 2 : at + 4], "big"), at + 4
-        if size < 256:
-            return None
-    else:
-        return None
-    if len(data) != start + size:
+    size, start = _small(data, at, 0x40)
+    if request == -1 or advert < 0 or size < 0 or len(data) != start + size:
         return None
     try:
         return ("publish", request, advert, decode_event(data[start:]))
     except RemoteProtocolError:
         return None
+
+
+def _small(data: bytes, at: int, major: int = 0) -> "tuple[int, int]":
+    """An argument of up to 32 bits, and where the next item begins; -1 for what else it may be."""
+    first = (data[at] if at < len(data) else 0xFF) - major
+    if 0 <= first < 24:
+        return first, at + 1
+    if not 24 <= first <= 26:
+        return -1, at
+    size = 1 << first - 24
+    value = int.from_bytes(data[at + 1 : at + 1 + size], "big")
+    return (value if value >= (24 if size == 1 else 1 << 4 * size) else -1), at + 1 + size
 
 
 class _Fields:

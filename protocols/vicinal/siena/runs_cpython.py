@@ -1,19 +1,21 @@
-"""Runs: publishes of one shape in a row, dealt with as a table.
+"""Runs: publishes in a row, of a few shapes, dealt with as tables.
 
 A producer that sends faster than the broker reads leaves hundreds of publishes in one read that differ in a few bytes
 at fixed places (_shapes_cpython.py says which). With a row for each of them, what must be the same in all is one
 comparison, what varies is columns of numbers, and the deliveries are the same table with other bytes around it:
 
-    58 6a 84 0a f6 01 58 63 │85 65 S p e e d .. 1b│seq│84 64 r a t e fb│rate│.. 80      a publish in each row
+    58 6a 84 0a f6 01 58 63 │85 65 S p e e d .. 1b│seq│84 64 r a t e fb│rate│.. 80         a publish in each row
     58 68 85 0c 81 01 58 63 │85 65 S p e e d .. 1b│seq│84 64 r a t e fb│rate│.. 80│f6 80   its delivery
 
-Every row is what the strict reader would have taken: a run ends before the first that is not, or that is for the
-reader alone to say. Only publishes that want no answer come in runs.
+A rate of 50 has fewer bytes than one of 47.3, so a run has a table for each of the shapes that alternate in it, and
+knows which rows are whose. Every row is what the strict reader would have taken: a run ends before the first that is
+not, or that is for the reader alone to say. Only publishes that want no answer come in runs.
 """
 
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from .._shapes_cpython import Field, layout
 from ..event import Event
@@ -21,103 +23,167 @@ from ..stream import FrameReader
 from ..wire import decode
 from .messages import KINDS, delivery
 
-__all__ = ["MIN_RUN", "Run", "RunReader"]
+__all__ = ["MIN_RUN", "Group", "Run", "RunReader"]
 
 # Fewer are faster one by one.
 MIN_RUN = 8
-# Rows at once: some milliseconds, and a table of some hundred kilobytes.
+# Rows at once: some milliseconds, and tables of some hundred kilobytes.
 _MAX_RUN = 2048
+# Shapes remembered for a connection; when there are more, all are forgotten, and the frequent learned anew.
+_MAX_SHAPES = 16
+# To learn one takes as long as to read so many events.
+_COST_OF_LEARNING = 32
 
 # Attributes that are not good whatever their value, and the one for which a delivery has a trail.
 _CHECKED = ("Priority", "Expires", "Trace")
 _HEAD = bytes([0x84, KINDS["publish"], 0xF6])  # no answer is wanted
+_FRAME = 0x58  # the head of a frame of 24 to 255 bytes
+
 _Array = np.ndarray[Any, Any]
 
 
 class RunReader:
-    """Takes runs from a stream of frames, of the shape it was shown last."""
+    """Takes runs from a stream of frames, of the shapes it was shown."""
 
     def __init__(self) -> None:
-        self._shape: _Shape | None = None
+        self._shapes: dict[int, list[Shape]] = {}  # by the length of a frame
+        self._count = 0
+        self._saved = _COST_OF_LEARNING
 
-    def learn(self, content: bytes, event: Event) -> None:
-        """From a publish that was read one by one."""
-        if self._shape is None or not self._shape.fits(content):
-            self._shape = _Shape.of(content, event)
+    def learn(self, content: bytes, event: Event, read: int) -> None:
+        """From a publish that was read one by one, as so many were."""
+        self._saved = min(self._saved + read, 8 * _COST_OF_LEARNING)
+        known = self._shapes.get(len(content) + 2, [])
+        if self._saved < _COST_OF_LEARNING or any([shape.fits(content) for shape in known]):
+            return
+        self._saved -= _COST_OF_LEARNING
+        shape = Shape.of(content, event)
+        if shape is None:
+            return
+        if self._count >= _MAX_SHAPES:
+            self._shapes = {}
+            self._count = 0
+        self._shapes.setdefault(shape.length, []).insert(0, shape)
+        self._count += 1
 
     def next_run(self, frames: FrameReader) -> "Run | None":
         """What stands next in the stream, if it is a run."""
-        shape = self._shape
-        if shape is None:
+        if not self._shapes:
             return None
         buffer, start = frames.waiting()
-        count = min((len(buffer) - start) // shape.length, _MAX_RUN)
-        if count < MIN_RUN or type(buffer) is not bytes:
+        if type(buffer) is not bytes or len(buffer) - start < 2 * MIN_RUN or buffer[start] != _FRAME:
             return None
-        table = np.frombuffer(buffer, np.uint8, count * shape.length, start).reshape(count, shape.length)
-        table = shape.those_that_fit(table)
-        if len(table) < MIN_RUN:
+        run = self._of_one(buffer, start) or self._of_several(buffer, start)
+        if run is not None:
+            frames.skip(run.size)
+            self._saved = min(self._saved + len(run), 8 * _COST_OF_LEARNING)
+        return run
+
+    def _of_one(self, buffer: bytes, start: int) -> "Run | None":
+        """All that is there has the length of the first, and its shape."""
+        length = buffer[start + 1] + 2
+        count = min((len(buffer) - start) // length, _MAX_RUN)
+        if count < MIN_RUN or buffer[start + (count - 1) * length] != _FRAME:
             return None
-        frames.skip(len(table) * shape.length)
-        return Run(shape, table)
+        table = np.frombuffer(buffer, np.uint8, count * length, start).reshape(count, length)
+        for shape in self._shapes.get(length, ()):
+            good = shape.good(table)
+            if good is None:
+                return Run([Group(shape, None, table)])
+            right = int(good.argmin())
+            if right > count // 2 and right >= MIN_RUN:
+                return Run([Group(shape, None, table[:right])])
+        return None
+
+    def _of_several(self, buffer: bytes, start: int) -> "Run | None":
+        starts: list[int] = []
+        at, end = start, len(buffer) - 1
+        while at < end and buffer[at] == _FRAME and len(starts) < _MAX_RUN:
+            starts.append(at)
+            at += buffer[at + 1] + 2
+        if at > len(buffer):
+            at = starts.pop()
+        if len(starts) < MIN_RUN:
+            return None
+        places = np.array(starts)
+        lengths = np.diff(places, append=at)
+        data = np.frombuffer(buffer, np.uint8)
+        found: list[Group] = []
+        right = np.zeros(len(starts), bool)
+        for length in np.unique(lengths).tolist():
+            left = np.flatnonzero(lengths == length)
+            for shape in self._shapes.get(length, ()):
+                table = sliding_window_view(data, length)[places[left]]
+                good = shape.good(table)
+                rows = left if good is None else left[good]
+                if len(rows):
+                    found.append(Group(shape, rows, table if good is None else table[good]))
+                    right[rows] = True
+                    left = left[:0] if good is None else left[~good]
+                if not len(left):
+                    break
+        count = len(starts) if right.all() else int(right.argmin())
+        found = [group for one in found if (group := one.until(count)) is not None]
+        if count < MIN_RUN or any([group.shape.advert != found[0].shape.advert for group in found]):
+            return None
+        return Run(found)
 
 
-class _Shape:
+class Shape:
     """Of a frame that holds a publish."""
 
     def __init__(self, frame: bytes, at: int, event: Event, fields: list[Field], advert: int) -> None:
         self.length = len(frame)
         self.event_at = at
-        self.subject = event.subject
         self.producer = event.producer
         self.advert = advert
         self.seq = fields[1]
         self.columns = {field.place: field for field in fields[2:] if field.place is not None}
+        self._event = event
         self._template = np.frombuffer(frame, np.uint8)
         self._fixed = np.full(self.length, 0xFF, np.uint8)
         # The producer stays the same in a run: it is the client's name.
         for field in fields[1:]:
             self._fixed[field.start : field.start + field.size] = 0
         self._checks = _Checks(fields[1:])
-        self._deliveries: dict[int, tuple[_Array, int, int]] = {}
 
     @classmethod
-    def of(cls, content: bytes, event: Event) -> "_Shape | None":
+    def of(cls, content: bytes, event: Event) -> "Shape | None":
         data = event._wire
-        if data is None or event.producer is None or content[:3] != _HEAD or content[3] > 23:
+        if data is None or event.producer is None or content[:3] != _HEAD or not 24 <= len(content) < 256:
             return None
-        if any([name in event.attrs for name in _CHECKED]) or not 24 <= len(content) < 256:
+        if any([name in event.attrs for name in _CHECKED]):
             return None
         fields = layout(data, event)
         if fields is None:
             return None
-        frame = bytes([0x58, len(content)]) + content
+        frame = bytes([_FRAME, len(content)]) + content
         at = len(frame) - len(data)
         moved = [field._replace(start=field.start + at) for field in fields]
-        return cls(frame, at, event, moved, content[3])
+        first = content[3]
+        size = 1 << first - 0x18 if first >= 0x18 else 0
+        advert = int.from_bytes(content[4 : 4 + size], "big") if size else first
+        return cls(frame, at, event, moved, advert)
 
     def fits(self, content: bytes) -> bool:
-        row = np.frombuffer(b"\x58" + bytes([len(content) & 255]) + content, np.uint8)
-        return len(row) == self.length and not ((row ^ self._template) & self._fixed).any()
+        row = np.frombuffer(bytes([_FRAME, len(content)]) + content, np.uint8)
+        return not ((row ^ self._template) & self._fixed).any()
 
-    def those_that_fit(self, table: _Array) -> _Array:
-        """The rows up to the first that is of another shape, or not in order."""
+    def good(self, table: _Array) -> "_Array | None":
+        """The rows that are of this shape and in order; None if all are."""
         wrong = table ^ self._template
         wrong &= self._fixed
-        if wrong.any():
-            table = table[: int(wrong.any(axis=1).argmax())]
         bad = self._checks.bad(table)
-        return table if bad is None else table[: int(bad.argmax())]
+        if not wrong.any():
+            return None if bad is None else ~bad
+        good: _Array = ~np.any(wrong, axis=1)
+        return good if bad is None else good & ~bad
 
-    def delivery(self, number: int, run: "Run") -> "tuple[_Array, int, int]":
-        """A frame that delivers to a subscription, where the number stands in it, and where the event."""
-        found = self._deliveries.get(number)
-        if found is None:
-            frame = delivery((number,), run.event(0))
-            event_at = len(frame) - (self.length - self.event_at) - 2  # after it: no offset, no trail
-            at = frame.index(bytes([0x85, KINDS["deliver"], 0x81])) + 3
-            found = self._deliveries[number] = (np.frombuffer(frame, np.uint8), at, event_at)
-        return found
+    def delivery(self, numbers: "tuple[int, ...]") -> "tuple[_Array, int]":
+        """A frame that delivers to subscriptions, and where the event stands in it. Before it, and before its head, is
+        the last number."""
+        frame = np.frombuffer(delivery(numbers, self._event), np.uint8)
+        return frame, len(frame) - (self.length - self.event_at) - 2  # after it: no offset, no trail
 
 
 class _Checks:
@@ -182,52 +248,92 @@ def _allowed(field: Field) -> "list[tuple[int, _Array]]":
     return [(0, first[field.size])] if field.size in first else []
 
 
+class Group:
+    """Rows of one shape: which of the run they are, or all."""
+
+    def __init__(self, shape: Shape, rows: "_Array | None", table: _Array) -> None:
+        self.shape = shape
+        self.rows = rows
+        self.table = table
+        self._events: _Array | None = None
+
+    def until(self, count: int) -> "Group | None":
+        """Those of the first rows of the run."""
+        assert self.rows is not None
+        size = int(self.rows.searchsorted(count))
+        return Group(self.shape, self.rows[:size], self.table[:size]) if size else None
+
+    def places(self, count: int) -> _Array:
+        """For each row of the run its place here, or -1."""
+        found = np.full(count, -1)
+        found[self.rows] = np.arange(len(self.table))
+        return found
+
+    def event(self, place: int) -> Event:
+        return decode(self.table[place, self.shape.event_at :].tobytes())
+
+    def column(self, place: "tuple[int, str]") -> "_Array | None":
+        """The values there as numbers that compare exactly with floats; None if they do not, or are not numbers."""
+        field = self.shape.columns[place]
+        if field.kind == "float" or field.kind in ("small+", "small-") or (field.kind in ("+", "-") and field.size < 8):
+            return _number(field, self.table)
+        return None
+
+    def deliveries(self, numbers: "tuple[int, ...] | _Array", which: "_Array | None" = None) -> _Array:
+        """Frames that deliver rows, all or some of them, to subscriptions of these numbers; or each to that of its own
+        number, all below 24."""
+        different = not isinstance(numbers, tuple)
+        first, at = self.shape.delivery((1,) if different else numbers)  # type: ignore[arg-type]
+        if self._events is None:
+            self._events = np.ascontiguousarray(self.table[:, self.shape.event_at :])
+        events = self._events if which is None else self._events.take(which, axis=0)
+        frames = np.empty((len(events), len(first)), np.uint8)
+        after = at + events.shape[1]
+        frames[:, :at] = first[:at]
+        frames[:, at:after] = events
+        frames[:, after:] = first[after:]
+        if different:
+            frames[:, at - _head_size(events.shape[1]) - 1] = numbers
+        return frames
+
+
+def _head_size(size: int) -> int:
+    """Of a byte string."""
+    return 1 if size < 24 else 2 if size < 256 else 3
+
+
 class Run:
     """`seqs` are its sequence numbers, by row."""
 
-    def __init__(self, shape: _Shape, table: _Array) -> None:
-        self.shape = shape
-        self.seqs = _number(shape.seq, table)
-        self._table = table
+    def __init__(self, groups: list[Group]) -> None:
+        self.groups = groups
+        self.advert = groups[0].shape.advert
+        self.producer = groups[0].shape.producer
+        self.size = sum([group.table.size for group in groups])
+        self._length = sum([len(group.table) for group in groups])
+        if len(groups) == 1:
+            self.seqs = _number(groups[0].shape.seq, groups[0].table)
+        else:
+            self.seqs = np.empty(self._length, np.int64)
+            for group in groups:
+                self.seqs[group.rows] = _number(group.shape.seq, group.table)
 
     def __len__(self) -> int:
-        return len(self._table)
+        return self._length
 
     @property
     def rises(self) -> bool:
         """Whether each event is newer than the one before."""
         return bool((self.seqs[1:] > self.seqs[:-1]).all())
 
-    def event(self, row: int) -> Event:
-        return decode(self._table[row, self.shape.event_at :].tobytes())
-
     def messages(self) -> "list[tuple[Any, ...]]":
         """One by one, as they were sent."""
-        return [("publish", None, self.shape.advert, self.event(row)) for row in range(len(self))]
-
-    def column(self, place: "tuple[int, str]") -> "_Array | None":
-        """The values there as numbers that compare exactly with floats; None if they do not, or are not numbers."""
-        field = self.shape.columns[place]
-        if field.kind == "float" or field.kind in ("small+", "small-") or (field.kind in ("+", "-") and field.size < 8):
-            return _number(field, self._table)
-        return None
-
-    def deliveries(self, number: int) -> "_Array":
-        """The frames of deliveries for the subscription of a number below 24, one in each row."""
-        first, _, at = self.shape.delivery(number, self)
-        events = self._table[:, self.shape.event_at :]
-        after = at + events.shape[1]
-        frames = np.empty((len(self), len(first)), np.uint8)
-        frames[:, :at] = first[:at]
-        frames[:, at:after] = events
-        frames[:, after:] = first[after:]
-        return frames
-
-    def chosen(self, rows: "_Array", numbers: "_Array") -> "_Array":
-        """The frames of deliveries of some rows, each for the subscription of its number."""
-        frames = self.deliveries(1).take(rows, axis=0)
-        frames[:, self.shape.delivery(1, self)[1]] = numbers
-        return frames
+        events: list[Any] = [None] * len(self)
+        for group in self.groups:
+            rows = range(len(self)) if group.rows is None else group.rows.tolist()
+            for place, row in enumerate(rows):
+                events[row] = group.event(place)
+        return [("publish", None, self.advert, event) for event in events]
 
 
 def _number(field: Field, table: _Array) -> _Array:
