@@ -34,7 +34,7 @@ MAX_LINE_CHARS = 4096
 
 _FIELDS = ("time", "lat", "lon", "speed", "heading", "accuracy")
 _PLACES = {"lat": 7, "lon": 7, "speed": 3, "heading": 2, "accuracy": 3}
-_REASONS = ("no position", "no checksum", "bad checksum", "bad field", "too long", "cut short", "not text", "void")
+_NOT_DROPPED = ("started", "used", "other")
 
 
 class Recording(NamedTuple):
@@ -89,10 +89,13 @@ def _lines(path: Path, file: TextIO) -> Iterator[tuple[int, str]]:
 
 
 def _csv(path: Path, dropped: dict[str, int]) -> Rows:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         names: list[str] = []
         for number, line in _lines(path, file):
-            cells = [cell.strip() for cell in next(csv.reader([line]), [])]
+            try:
+                cells = [cell.strip() for cell in next(csv.reader([line]), [])]
+            except csv.Error as error:
+                raise LocalProtocolError(f"{path}:{number}: {error}") from error
             if not any(cells):
                 continue
             if not names:
@@ -177,7 +180,7 @@ def _fix_at(path: Path, number: int, values: dict[str, Any]) -> Fix:
 
 
 def _jsonl(path: Path, dropped: dict[str, int]) -> Rows:
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8", errors="replace") as file:
         for number, line in _lines(path, file):
             if not line.strip():
                 continue
@@ -218,7 +221,7 @@ def _nmea(path: Path, dropped: dict[str, int]) -> Rows:
             yield from take()
         whole = nmea.fix(0)
         yield from take()
-    dropped.update({reason: nmea.counters[reason] for reason in _REASONS if nmea.counters[reason]})
+    dropped.update({reason: count for reason, count in nmea.counters.items() if count and reason not in _NOT_DROPPED})
 
 
 _READERS: dict[str, Callable[[Path, dict[str, int]], Rows]] = {
