@@ -14,11 +14,13 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from vicinal.cosmic.frame import Frame
 from vicinal.errors import VicinalError
 
-from ._records import FOREVER, HELLO_MAX, OWN, PROTOCOL, RECORD, Kind, Record, Refusal, frame_of, record_of
+from .._holder import receive_hello
+from ._records import FOREVER, OWN, PROTOCOL, RECORD, Kind, Record, Refusal, frame_of, record_of
 from .bus import INTACT, Bus
 from .controller import Controller, State
 from .omissions import Omissions
@@ -46,7 +48,9 @@ class Host:
         # In wall-clock time, which is what a receiver compares with its own; stepped time starts at 0.
         self.epoch = time.time_ns() if clock else 0
         self.clients: list[_Client] = []
-        self.selector = selectors.SelectSelector()  # epoll rounds to milliseconds, which are several frames
+        self.selector: selectors.BaseSelector = (
+            selectors.SelectSelector()
+        )  # epoll rounds to milliseconds, which are several frames
         self._disturbance: tuple[Omissions, _Client | None] | None = None
 
     def follow(self) -> None:
@@ -78,10 +82,23 @@ class Host:
             client.give_up_waiting()
 
     def join(self, connection: socket.socket) -> None:
-        """A connection was made; its hello is answered when it is complete."""
-        connection.setblocking(False)
-        newcomer = _Newcomer(self, connection)
-        self.selector.register(connection, selectors.EVENT_READ, newcomer.read)
+        receive_hello(self.selector, connection, self._admit)
+
+    def _admit(self, hello: dict[str, Any], connection: socket.socket, happenings: socket.socket) -> str:
+        """Why not; '' is welcome."""
+        stepped = self.clock is None
+        if hello["protocol"] != PROTOCOL:
+            return f"protocol {hello['protocol']}, this bus speaks {PROTOCOL}: another version of Vicinal holds it"
+        if hello["bitrate"] not in (None, self.bus.bitrate):
+            return f"the bus runs at {self.bus.bitrate} bit/s, not at {hello['bitrate']}"
+        if hello["stepped"] not in (None, stepped):
+            return f"the bus runs in {'stepped' if stepped else 'real'} time"
+        if len(self.clients) >= CLIENTS_MAX:
+            return f"{CLIENTS_MAX} clients are on the bus, which is the limit"
+        self.clients.append(_Client(self, connection, happenings, hello))
+        welcome = {"bitrate": self.bus.bitrate, "stepped": stepped, "pid": os.getpid(), "epoch": self.epoch}
+        connection.send(json.dumps(welcome).encode() + b"\n")
+        return ""
 
     def disturb(self, omissions: Omissions | None, only: "_Client | None") -> None:
         self._disturbance = (omissions, only) if omissions else None
@@ -93,58 +110,6 @@ class Host:
         if only is not None and only.controller.mailbox is not frame:
             return INTACT
         return omissions(frame, attempts, start)
-
-
-class _Newcomer:
-    def __init__(self, host: Host, connection: socket.socket) -> None:
-        self._host = host
-        self._connection = connection
-        self._octets = b""
-        self._descriptors: list[int] = []
-
-    def read(self, events: int) -> None:
-        try:
-            octets, descriptors, _, _ = socket.recv_fds(self._connection, HELLO_MAX, 4)
-        except OSError:
-            octets, descriptors = b"", []
-        self._octets += octets
-        self._descriptors += descriptors
-        if b"\n" not in self._octets and octets and len(self._octets) < HELLO_MAX:
-            return
-        self._host.selector.unregister(self._connection)
-        try:
-            reason = self._admit()
-        except (ValueError, KeyError, TypeError) as error:
-            reason = f"not a hello: {error}"
-        if reason:
-            with contextlib.suppress(OSError):
-                self._connection.send(json.dumps({"refused": reason}).encode() + b"\n")
-            self._connection.close()
-            for descriptor in self._descriptors:
-                os.close(descriptor)
-
-    def _admit(self) -> str:
-        """Why not; '' is welcome."""
-        hello = json.loads(self._octets)
-        host, bus = self._host, self._host.bus
-        stepped = host.clock is None
-        if hello["protocol"] != PROTOCOL:
-            return f"protocol {hello['protocol']}, this bus speaks {PROTOCOL}: another version of Vicinal holds it"
-        if hello["bitrate"] not in (None, bus.bitrate):
-            return f"the bus runs at {bus.bitrate} bit/s, not at {hello['bitrate']}"
-        if hello["stepped"] not in (None, stepped):
-            return f"the bus runs in {'stepped' if stepped else 'real'} time"
-        if len(host.clients) >= CLIENTS_MAX:
-            return f"{CLIENTS_MAX} clients are on the bus, which is the limit"
-        if len(self._descriptors) != 1:
-            return f"{len(self._descriptors)} sockets came with the hello, not one"
-        happenings = socket.socket(fileno=self._descriptors.pop())
-        happenings.setblocking(False)
-        client = _Client(host, self._connection, happenings, hello)
-        host.clients.append(client)
-        welcome = {"bitrate": bus.bitrate, "stepped": stepped, "pid": os.getpid(), "epoch": host.epoch}
-        self._connection.send(json.dumps(welcome).encode() + b"\n")
-        return ""
 
 
 class _Client:

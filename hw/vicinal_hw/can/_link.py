@@ -1,32 +1,24 @@
 """A client's side of the virtual bus: finds the process that holds it, or starts it, and asks it things."""
 
 import contextlib
-import json
 import select
 import socket
-import subprocess
-import sys
 import threading
 import time
 from typing import Any
 
-from ._records import HELLO_MAX, PROTOCOL, RECORD, Kind, Record, socket_of
-from .server import ALREADY, DEFAULT_BITRATE
+from .._caller import Refused, call
+from ._records import PROTOCOL, RECORD, Kind, Record, socket_of
+from .server import DEFAULT_BITRATE
 
 __all__ = ["BusGone", "Link", "Refused"]
 
-PATIENCE = 15.0
-"""seconds for a bus to be found or started: a Pi that starts Python under load takes a few"""
 ANSWER_PATIENCE = 30.0
 """seconds for an answer, beside what the request itself may wait: a process that is stopped, not gone"""
 
 
 class BusGone(Exception):
     """The process that held the bus ended."""
-
-
-class Refused(Exception):
-    """The bus does not take this client, and why."""
 
 
 class Link:
@@ -37,61 +29,16 @@ class Link:
         self._lock = threading.Lock()
         self._partly_read = b""
         hello = {"protocol": PROTOCOL, "bitrate": bitrate, "stepped": stepped, **options}
-        deadline = time.monotonic() + PATIENCE
-        reason = ""
-        while not (welcome := self._greet(hello)):
-            if time.monotonic() > deadline:
-                raise Refused(f"no process that holds it could be reached in {PATIENCE:.0f} s {reason}".rstrip())
-            reason = self._start(bitrate or DEFAULT_BITRATE, bool(stepped))
+        start = ["-m", "vicinal_hw.can.server", channel, "--detach", "--bitrate", str(bitrate or DEFAULT_BITRATE)]
+        start += ["--stepped"] * bool(stepped)
+        self._control, self._happenings, welcome = call(
+            socket_of(channel), hello, start + ["--stepped"] * bool(stepped)
+        )
         self.bitrate: int = welcome["bitrate"]
         self.stepped: bool = welcome["stepped"]
         self.pid: int = welcome["pid"]
         self.epoch: int = welcome["epoch"]
         """nanoseconds, to be added to the bus's times"""
-
-    def _greet(self, hello: dict[str, Any]) -> dict[str, Any] | None:
-        """None: nobody is there, or somebody just goes."""
-        control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        control.settimeout(PATIENCE)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        welcome = b""
-        try:
-            control.connect(str(socket_of(self.channel)))
-            socket.send_fds(control, [json.dumps(hello).encode() + b"\n"], [theirs.fileno()])
-            while not welcome.endswith(b"\n") and (octets := control.recv(HELLO_MAX)):
-                welcome += octets
-        except OSError:
-            welcome = b""
-        finally:
-            theirs.close()
-        answer: dict[str, Any] = json.loads(welcome) if welcome.endswith(b"\n") else {}
-        if not answer or "refused" in answer:
-            control.close()
-            ours.close()
-            if answer:
-                raise Refused(answer["refused"])
-            return None
-        self._control = control
-        self._happenings = ours
-        ours.setblocking(False)
-        return answer
-
-    def _start(self, bitrate: int, stepped: bool) -> str:
-        """Starts the process, unless another does at this moment. What it had to say comes back."""
-        command = [sys.executable, "-m", "vicinal_hw.can.server", self.channel, "--detach", "--bitrate", str(bitrate)]
-        done = subprocess.run(
-            command + ["--stepped"] * stepped,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-        if done.returncode == ALREADY:
-            time.sleep(0.02)  # it is about to listen, or to end
-        elif done.returncode:
-            raise Refused(done.stderr.strip())
-        return done.stderr.strip()
 
     def ask(self, record: Record, patience: float = 0.0) -> Record:
         """`patience`: seconds that the request itself may take."""

@@ -1,10 +1,6 @@
 """What the virtual bus's server and its clients say to each other on a Unix socket.
 
-    client                                       server
-      │ hello, a JSON line, and with it one end    │
-      │ of a socket pair, for what it receives     │
-      ├───────────────────────────────────────────▶│
-      │◀───────────────────────────────────────────┤ welcome or refusal, a JSON line
+    client                                       server, after hello and welcome (_holder.py)
       │ request ──────▶ ◀────── answer             │ one at a time
       │◀═══════════════════════════════════════════╡ the other socket: what happens on the bus
 
@@ -16,8 +12,6 @@ next there, where a selector sees it:
 `number` is an identifier, `value` a time in nanoseconds; a few kinds put something else there, as said beside them.
 """
 
-import os
-import tempfile
 from enum import IntEnum
 from pathlib import Path
 from struct import Struct
@@ -25,13 +19,11 @@ from typing import NamedTuple
 
 from vicinal.cosmic.frame import Frame
 
+from .. import _holder
+
 __all__ = ["RECORD", "Kind", "Record", "Refusal", "folder", "frame_of", "record_of", "socket_of"]
 
 PROTOCOL = 1
-HELLO_MAX = 1024
-"""bytes; a hello is some hundred"""
-NAME_MAX = 64
-"""characters of a channel's name: a Unix socket's path has room for 107 bytes in all"""
 RECORD = Struct("<BBBBIQ8s")
 
 EXTENDED, REMOTE, OWN = 1, 2, 4
@@ -92,17 +84,9 @@ def frame_of(record: Record) -> Frame:
 
 
 def folder() -> Path:
-    """Where the sockets of this user's buses are. Nobody else may look into it."""
-    base = os.environ.get("VICINAL_CAN_DIR") or os.environ.get("XDG_RUNTIME_DIR")
-    path = Path(base, "vicinal-can") if base else Path(tempfile.gettempdir(), f"vicinal-can-{os.getuid()}")
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.stat()
-    if found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PermissionError(f"{path} must belong to this user alone: it has the sockets of virtual buses")
-    return path
+    """Where the sockets of this user's buses are."""
+    return _holder.folder("can")
 
 
 def socket_of(channel: str) -> Path:
-    if not 1 <= len(channel) <= NAME_MAX or not all(sign.isalnum() or sign in "_.-" for sign in channel):
-        raise ValueError(f"channel {channel!r}: 1 to {NAME_MAX} letters, digits, '_', '.', '-'")
-    return folder() / f"{channel}.sock"
+    return _holder.socket_of("can", channel)
