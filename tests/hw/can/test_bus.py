@@ -291,6 +291,21 @@ def test_on_a_full_bus_every_frame_counts_one_of_the_128() -> None:
     assert back[0] in (127, 128)
 
 
+def test_idle_bits_before_a_frame_count_too() -> None:
+    bus, sender, off = bus_off(500_000)
+    other = bus.controller()
+    bus.advance(off + 50_000_000)
+    asked = bus.now
+    sender.recover()
+    back: list[int] = []
+    sender.on_state = lambda state, now: back.append(now)
+    bus.advance(asked + 700 * bus.bit)
+    other.load(Frame(1))
+    bus.advance(asked + 10_000_000)
+    # 63 whole runs in 700 idle bits, one at the frame's end, 64 after it.
+    assert back == [asked + (700 + frame_bits(Frame(1)) + 64 * 11) * bus.bit]
+
+
 def test_who_is_alone_gets_no_acknowledgement_and_never_goes_off() -> None:
     bus = Bus(500_000)
     alone = bus.controller()
