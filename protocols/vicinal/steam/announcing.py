@@ -1,0 +1,308 @@
+"""The producer's side: what is announced, and what the radio sends (spec/steam.md, STEAM-33, STEAM-43 to STEAM-50).
+
+Subject and area are filters at the producer: it sends what it has announced and nothing else, and of an area that
+moves with it nothing while it does not know where it is.
+
+    announce ─▶ three beacons at four times the rate ─▶ one every `every` ms ─▶ unannounce ─▶ three last ones
+"""
+
+from .._compat import MICROPYTHON, Ordered, const
+from ..errors import LimitError, LocalProtocolError
+from .beacon import MAX_EVERY, UNIT, Beacon, check_area
+from .bodies import encode, seed_of
+from .frames import Cut, structure
+from .groups import group_id, subject_hash
+from .rotation import Outgoing, Rotation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from ..event import Event
+    from ..proximity import Proximity
+    from .node import Node
+
+__all__ = ["Announcement", "Announcer"]
+
+# Each takes a beacon a second of the ten advertisements.
+MAX_ANNOUNCED = 4 if MICROPYTHON else 16
+# First beacons that come faster, and last ones that say that it is over.
+_BURST = const(3)
+_FASTER = const(4)
+
+
+class Announcement:
+    __slots__ = (
+        "area", "due", "elastic", "every", "farewells", "hash", "keep", "last", "names", "number", "numbers", "repeat",
+        "sent", "shown", "subject", "validity",
+    )  # fmt: skip
+
+    def __init__(self, subject: str) -> None:
+        self.subject = subject
+        self.hash = subject_hash(subject)
+        self.number = 0  # of the next beacon
+        self.numbers = 0  # of the next event
+        self.sent = 0  # beacons since it was announced, up to _BURST
+        self.farewells = 0
+        self.due = 0
+        self.repeat = 0  # pieces of the last event still to be said
+        self.last: Outgoing | None = None
+        self.shown: Proximity | None = None  # the area as last announced
+        self.elastic: Any = None
+
+    def set(
+        self, area: "Proximity", names: "Sequence[str] | None", every: int, validity: int, keep: bool, now: int
+    ) -> None:
+        self.area = area
+        self.names = None if names is None else tuple(names)
+        self.every = every
+        self.validity = validity
+        self.keep = keep
+        self.sent = self.farewells = 0
+        self.due = now
+
+
+class Announcer:
+    def __init__(self, node: "Node", max_announced: int = MAX_ANNOUNCED) -> None:
+        self.node = node
+        self.max_announced = max_announced
+        self.announced: dict[str, Announcement] = Ordered()
+        self.rotation = Rotation()
+        self._beaconed = False
+        self._asked = -1
+
+    # What the application calls
+
+    def announce(
+        self,
+        subject: str,
+        area: "Proximity",
+        now: int,
+        names: "Sequence[str] | None",
+        every: int,
+        validity: int,
+        keep: bool,
+        minimum: "Proximity | None",
+        on_adapt: "Callable[[Proximity, bool, int], None] | None",
+    ) -> None:
+        check_area(area)
+        if every % UNIT or not UNIT <= every <= MAX_EVERY:
+            raise LimitError("time between beacons", every, f"{UNIT} .. {MAX_EVERY} ms in steps of {UNIT}")
+        if validity < 1:
+            raise LimitError("validity", validity, "1 ms or more")
+        elastic = None
+        if minimum is not None:
+            from .elastic import Elastic
+
+            elastic = Elastic(area, minimum, on_adapt)
+        found = self.announced.get(subject)
+        if found is None:
+            if len(self.announced) >= self.max_announced:
+                raise LimitError("announcements of a node", len(self.announced) + 1, self.max_announced)
+            found = Announcement(subject)
+            for other in self.announced.values():
+                if other.hash == found.hash:
+                    raise LocalProtocolError(
+                        f"subjects {subject!r} and {other.subject!r} have the same hash: rename one"
+                    )
+            self.announced[subject] = found
+        found.set(area, names, every, validity, keep, now)
+        found.elastic = elastic
+
+    def unannounce(self, subject: str, now: int) -> None:
+        found = self._live(subject)
+        for event in [event for event in self.rotation.fresh if event.owner is found]:
+            self._finish(event, "unannounced")
+        found.last = None
+        found.repeat = 0
+        if found.shown is None:
+            del self.announced[subject]
+        else:
+            found.farewells = _BURST
+            found.due = now
+
+    def _live(self, subject: str) -> Announcement:
+        found = self.announced.get(subject)
+        if found is None or found.farewells:
+            raise LocalProtocolError(f"subject {subject!r} is not announced")
+        return found
+
+    def publish(self, event: "Event", now: int) -> bool:
+        node = self.node
+        owner = self._live(event.subject)
+        if event.identity is None:
+            event = event.stamp(node.name, node.seq)
+            node.seq += 1
+        cut = Cut(encode(event, owner.names), seed_of(owner.subject, owner.names), node.room)
+        node.count("out accepted")
+        if self._area_now(owner) is None:
+            node.count("out dropped: no position")
+            return False
+        attrs = event.attrs
+        until = now + owner.validity
+        found = Outgoing(
+            owner,
+            event,
+            cut,
+            owner.names is not None,
+            owner.numbers,
+            attrs.get("Priority", 0),
+            attrs.get("Deadline", until),
+            min(until, attrs.get("Expires", until)),
+        )
+        if found.expires <= now:
+            node.count("out dropped: expired")
+            return False
+        gone = self.rotation.put(found)
+        if gone is found:
+            node.count("out dropped: queue full")
+            return False
+        if gone is not None:
+            self._settle(gone, "queue full")
+        owner.numbers = owner.numbers + 1 & 0xFFFF
+        owner.last = found if owner.keep else None
+        owner.repeat = 0
+        return True
+
+    # What the radio asks
+
+    def advertisement(self, now: int) -> "bytes | None":
+        self.handle_timeout(now)
+        event = self.rotation.pick()
+        if event is None or not self._beaconed:
+            beacon = self._beacon(now)
+            if beacon is not None:
+                self._beaconed = True
+                return beacon
+        self._beaconed = False
+        if event is not None:
+            data = self._piece(event)
+            if self.rotation.spoken(event):
+                self._finish(event, "")
+            return data
+        return self._repetition(now)
+
+    def _beacon(self, now: int) -> "bytes | None":
+        due = [
+            (found.due, found.subject, found)
+            for found in self.announced.values()
+            if found.due <= now and (found.farewells or self._area_now(found) is not None)
+        ]
+        if not due:
+            return None
+        found = min(due)[2]
+        every = found.every
+        if found.farewells:
+            every = 0
+            found.farewells -= 1
+            if not found.farewells:
+                del self.announced[found.subject]
+        else:
+            self._adapt(found, now)
+            found.shown = self._area_now(found)
+            last = found.last
+            if last is not None and not last.fresh:
+                found.repeat = last.cut.pieces
+        if found.sent < _BURST and every:
+            found.sent += 1
+        gap = found.every // _FASTER if found.sent < _BURST or not every else found.every
+        # Kept in step, unless the radio was away for so long that it would have to catch up.
+        found.due = found.due + gap if now < found.due + gap else now + gap
+        area = found.shown
+        if area is None:
+            return None
+        frame = Beacon(found.hash, self.node.sender, found.number, every, area, found.area.relative)
+        found.number = found.number + 1 & 0xFF
+        self.node.count("out beacons")
+        return structure(frame.encode())
+
+    def _repetition(self, now: int) -> "bytes | None":
+        """One piece of a last event; announcements take turns, a round each."""
+        for found in self.announced.values():
+            last = found.last
+            if not found.repeat or last is None or self._area_now(found) is None:
+                continue
+            if last.event.attrs.get("Expires", now + 1) <= now:
+                found.last = None
+                continue
+            found.repeat -= 1
+            return self._piece(last)
+        return None
+
+    def _piece(self, event: Outgoing) -> bytes:
+        self.node.count("out pieces")
+        return event.next_piece(event.owner.hash, self.node.sender)
+
+    def _area_now(self, found: Announcement) -> "Proximity | None":
+        """Where it is, or None while it is nowhere."""
+        area: Proximity = found.area if found.elastic is None else found.elastic.area
+        if not area.relative:
+            return area
+        position = self.node.position
+        return None if position is None else area.at(position[0], position[1])
+
+    def _adapt(self, found: Announcement, now: int) -> None:
+        elastic = found.elastic
+        if elastic is None:
+            return
+        from .elastic import rounds_before
+
+        cut = None if found.last is None else found.last.cut
+        count, pieces = (3, 4) if cut is None else (cut.count, cut.pieces)
+        rounds = rounds_before(found.validity, self.node.interval, pieces, self._taken(found), self.rotation.rounds)
+        if elastic.adapt(self.node.losses, self.node.position, count, rounds):
+            self.node.tell(elastic.on_adapt, elastic.area, elastic.holds, now)
+
+    def _taken(self, but: Announcement) -> int:
+        """Per 1,000 advertisements, those that beacons take, and events of other subjects that wait."""
+        interval = self.node.interval
+        taken = 0
+        for found in self.announced.values():
+            taken += 1000 * interval // found.every
+            if found is not but:
+                waiting = [event.cut.pieces for event in self.rotation.fresh if event.owner is found]
+                taken += sum(waiting) * self.rotation.rounds * 1000 * interval // but.validity
+        return taken
+
+    # Time and books
+
+    def next_timeout(self) -> "int | None":
+        """Beacons that are due already are no reason to wake: the radio asks for them when it can send."""
+        times = [
+            found.due
+            for found in self.announced.values()
+            if found.due > self._asked and (found.farewells or self._area_now(found) is not None)
+        ]
+        expires = self.rotation.next_timeout()
+        if expires is not None:
+            times.append(expires)
+        return min(times) if times else None
+
+    def handle_timeout(self, now: int) -> None:
+        self._asked = now
+        for event in self.rotation.expired(now):
+            self._finish(event, "expired")
+
+    def groups(self) -> "list[tuple[int, str, Proximity]]":
+        """Those announced: id, subject, area."""
+        found = []
+        for one in self.announced.values():
+            area = self._area_now(one)
+            if area is not None and not one.farewells:
+                found.append(
+                    (group_id(one.hash, area, self.node.sender if one.area.relative else None), one.subject, area)
+                )
+        return found
+
+    def _finish(self, event: Outgoing, reason: str) -> None:
+        self.rotation.remove(event)
+        self._settle(event, reason)
+
+    def _settle(self, event: Outgoing, reason: str) -> None:
+        if event.said:
+            self.node.count("out sent")
+        else:
+            self.node.count("out dropped: " + reason)
+            if event.owner.last is event:
+                event.owner.last = None

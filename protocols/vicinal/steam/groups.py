@@ -1,0 +1,215 @@
+"""Proximity groups: who is in one is interested, and inside (spec/steam.md, STEAM-33 to STEAM-42).
+
+No service gives names: what a group is called is computed from subject and area by whoever needs it.
+
+    absolute    FNV-1a of the subject's hash, shape, sizes and centre     all who announce the same are one group
+    relative    FNV-1a of the subject's hash, shape, sizes and sender     each producer's moves by itself
+
+                    beacon of a subject we want                 inside
+    (not heard) ─────────────────────────────────▶ heard ───────────────────▶ joined
+         ▲                                           │ ◀────────────────────── │   outside
+         └───── four intervals of silence, or the last beacon ─────────────────┘
+
+A node that does not know where it is, is inside of nothing.
+"""
+
+from struct import pack
+
+from .._compat import MICROPYTHON, Ordered, const
+from ..proximity import Proximity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .beacon import Beacon
+
+__all__ = ["Group", "Groups", "Heard", "fnv24", "group_id", "subject_hash"]
+
+# Announcements a node keeps track of; the silent ones that it is not inside of give way first.
+MAX_HEARD = 16 if MICROPYTHON else 1024
+# One beacon of ten is lost: four in a row once in 10,000 intervals.
+SILENCE = const(4)
+# Numbers of events that are remembered as done, behind the newest of an announcement.
+_WINDOW = const(32)
+_NUMBERS = const(0xFFFF)
+
+
+def fnv24(data: bytes) -> int:
+    """FNV-1a of 32 bits, folded to 24 as its authors do."""
+    found = 0x811C9DC5
+    for byte in data:
+        found = (found ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return found >> 24 ^ found & 0xFFFFFF
+
+
+def subject_hash(subject: str) -> bytes:
+    return fnv24(subject.encode("utf-8")).to_bytes(3, "big")
+
+
+def group_id(subject: bytes, area: Proximity, sender: "bytes | None" = None) -> int:
+    """`subject` is its hash. Of a relative area with its `sender`, wherever it is."""
+    shape = bytes((area.shape,)) + pack(">HH", area.dimx, area.dimy)
+    if sender is None:
+        return fnv24(subject + shape + pack(">ii", area.lat, area.lon))
+    return fnv24(subject + shape + sender)
+
+
+class Group:
+    """`area` is as its members last heard it."""
+
+    __slots__ = ("area", "id", "members", "subject")
+
+    def __init__(self, id: int, subject: str, area: Proximity) -> None:
+        self.id = id
+        self.subject = subject
+        self.area = area
+        self.members = 0  # announcements heard that make us one
+
+    def __repr__(self) -> str:
+        return f"Group({self.id:06x}, {self.subject!r}, {str(self.area)!r})"
+
+
+class Heard:
+    """An announcement as it was last heard, and which of its events are done."""
+
+    __slots__ = (
+        "_done", "_high", "area", "at", "every", "group", "inside", "number", "relative", "rssi", "sender", "subject",
+    )  # fmt: skip
+
+    def __init__(self, subject: str, beacon: "Beacon", now: int) -> None:
+        self.subject = subject
+        self.sender = beacon.sender
+        self.area = beacon.area
+        self.relative = beacon.relative
+        self.every = beacon.every
+        self.number = beacon.number
+        self.group = _group_of(beacon)
+        self.at = now
+        self.rssi = 0
+        self.inside = False
+        self._high: int | None = None
+        self._done = 0
+
+    @property
+    def until(self) -> int:
+        return self.at + SILENCE * self.every
+
+    def is_done(self, number: int) -> bool:
+        if self._high is None:
+            return False
+        behind = self._high - number & _NUMBERS
+        if behind > _NUMBERS >> 1:
+            return False
+        return behind >= _WINDOW or self._done >> behind & 1 == 1
+
+    def done(self, number: int) -> None:
+        if self._high is None:
+            self._high = number
+        ahead = number - self._high & _NUMBERS
+        if ahead <= _NUMBERS >> 1:
+            self._done = (self._done << min(ahead, _WINDOW) | 1) & (1 << _WINDOW) - 1
+            self._high = number
+        else:
+            self._done |= 1 << (self._high - number & _NUMBERS)
+
+
+def _group_of(beacon: "Beacon") -> int:
+    return group_id(beacon.subject, beacon.area, beacon.sender if beacon.relative else None)
+
+
+class Groups:
+    """on_change(what, group, heard, now) is told "joined" and "left", and "outside" when one of several announcements
+    of a group is gone."""
+
+    def __init__(self, on_change: "Callable[[str, Group, Heard, int], None]", max_heard: int = MAX_HEARD) -> None:
+        self.max_heard = max_heard
+        self.joined: dict[int, Group] = Ordered()
+        self.heard: dict[bytes, Heard] = Ordered()  # by hash of the subject and sender
+        self._on_change = on_change
+        self._position: tuple[int, int] | None = None
+
+    def set_position(self, position: "tuple[int, int] | None", now: int) -> None:
+        self._position = position
+        for heard in list(self.heard.values()):
+            self._see(heard, now)
+
+    def hear(self, key: bytes, subject: str, beacon: "Beacon", rssi: int, now: int) -> str:
+        """What became of it: "" or why it was not taken."""
+        heard = self.heard.get(key)
+        if heard is None:
+            if not beacon.every:
+                return "farewell"
+            if len(self.heard) >= self.max_heard and not self._make_room(now):
+                return "no room"
+            heard = self.heard[key] = Heard(subject, beacon, now)
+        elif 0 < (heard.number - beacon.number & 0xFF) < 128:
+            return "late beacon"  # another radio has been faster
+        elif not beacon.every:
+            self._forget(key, now)
+            return ""
+        heard.at = now
+        heard.rssi = rssi
+        heard.every = beacon.every
+        heard.number = beacon.number
+        group = _group_of(beacon)
+        if group != heard.group:
+            self._leave(heard, now)
+            heard.group = group
+        heard.area = beacon.area
+        heard.relative = beacon.relative
+        self._see(heard, now)
+        return ""
+
+    def drop(self, subject: str, now: int) -> None:
+        """Nobody here wants it any more."""
+        for key in [key for key, heard in self.heard.items() if heard.subject == subject]:
+            self._forget(key, now)
+
+    def next_timeout(self) -> "int | None":
+        times = [heard.until for heard in self.heard.values()]
+        return min(times) if times else None
+
+    def handle_timeout(self, now: int) -> None:
+        for key in [key for key, heard in self.heard.items() if now >= heard.until]:
+            self._forget(key, now)
+
+    def _see(self, heard: Heard, now: int) -> None:
+        position = self._position
+        if position is None or not heard.area.contains(position[0], position[1]):
+            self._leave(heard, now)
+            return
+        group = self.joined.get(heard.group)
+        if group is None:
+            group = self.joined[heard.group] = Group(heard.group, heard.subject, heard.area)
+        group.area = heard.area
+        if not heard.inside:
+            heard.inside = True
+            group.members += 1
+            if group.members == 1:
+                self._on_change("joined", group, heard, now)
+
+    def _leave(self, heard: Heard, now: int) -> None:
+        if not heard.inside:
+            return
+        heard.inside = False
+        group = self.joined[heard.group]
+        group.members -= 1
+        if group.members:
+            self._on_change("outside", group, heard, now)
+        else:
+            del self.joined[heard.group]
+            self._on_change("left", group, heard, now)
+
+    def _forget(self, key: bytes, now: int) -> None:
+        self._leave(self.heard.pop(key), now)
+
+    def _make_room(self, now: int) -> bool:
+        """The one that was heard least lately, of those we are not inside of."""
+        self.handle_timeout(now)
+        if len(self.heard) >= self.max_heard:
+            outside = [(heard.at, key) for key, heard in self.heard.items() if not heard.inside]
+            if not outside:
+                return False
+            self._forget(min(outside)[1], now)
+        return True

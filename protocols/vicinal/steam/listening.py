@@ -1,0 +1,166 @@
+"""The consumer's side: from frames to handlers (spec/steam.md, STEAM-26 to STEAM-42).
+
+    piece ─▶ of an announcement heard? ─▶ inside its area? ─▶ not done yet? ─▶ put together ─▶ check, decode
+          ─▶ identity not seen? ─▶ not expired? ─▶ inside the event's own Proximity? ─▶ content filter ─▶ handler
+
+Cheap questions come first: most of what a radio hears is somebody else's, or heard before.
+"""
+
+from .._compat import MICROPYTHON, Ordered
+from ..errors import LimitError, LocalProtocolError, VicinalError
+from .beacon import read_beacon
+from .bodies import decode, seed_of
+from .frames import FULL, check_of, read_piece
+from .groups import SILENCE, Groups, subject_hash
+from .reassembly import Reassembly
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ..event import Event
+    from .groups import Group, Heard
+    from .node import Node
+
+__all__ = ["Listener"]
+
+MAX_SUBSCRIPTIONS = 8 if MICROPYTHON else 256
+# Identities of events that were delivered, for those that come on another way; repetitions are known by their number
+# before.
+MAX_SEEN = 32 if MICROPYTHON else 4096
+
+
+class _Subscription:
+    __slots__ = ("handlers", "names", "seed", "subject")
+
+    def __init__(self, subject: str, names: "tuple[str, ...] | None") -> None:
+        self.subject = subject
+        self.names = names
+        self.seed = seed_of(subject, names)
+        self.handlers: list[tuple[Any, Any]] = []  # filter, handler
+
+
+class Listener:
+    def __init__(self, node: "Node") -> None:
+        self.node = node
+        self.subscriptions: dict[bytes, _Subscription] = {}
+        self.groups = Groups(self._on_change)
+        self.reassembly = Reassembly(self._on_drop)
+        self.max_seen = MAX_SEEN
+        self._seen: dict[tuple[str, int], None] = Ordered()
+
+    def subscribe(self, subject: str, condition: "Any", handler: "Any", names: "Sequence[str] | None") -> None:
+        key = subject_hash(subject)
+        wanted = None if names is None else tuple(names)
+        found = self.subscriptions.get(key)
+        if found is None:
+            if len(self.subscriptions) >= MAX_SUBSCRIPTIONS:
+                raise LimitError("subjects a node subscribes to", len(self.subscriptions) + 1, MAX_SUBSCRIPTIONS)
+            found = self.subscriptions[key] = _Subscription(subject, wanted)
+        elif found.subject != subject:
+            raise LocalProtocolError(f"subjects {subject!r} and {found.subject!r} have the same hash: rename one")
+        elif found.names != wanted:
+            raise LocalProtocolError(f"subject {subject!r} has the names {found.names}, not {wanted}")
+        found.handlers.append((condition, handler))
+
+    def unsubscribe(self, subject: str, handler: "Any", now: int) -> None:
+        key = subject_hash(subject)
+        found = self.subscriptions.get(key)
+        rest = [] if found is None else [pair for pair in found.handlers if pair[1] is not handler]
+        if found is None or found.subject != subject or len(rest) == len(found.handlers):
+            raise LocalProtocolError(f"subject {subject!r} has no such subscription")
+        found.handlers = rest
+        if not rest:
+            del self.subscriptions[key]
+            self.groups.drop(subject, now)
+
+    # What comes from the air
+
+    def receive(self, payload: bytes, rssi: int, now: int) -> None:
+        """A frame of a subject that is subscribed to."""
+        drop = self.node.drop
+        subscription = self.subscriptions[payload[1:4]]
+        key = payload[1:7]
+        try:
+            if payload[0] & 15 < FULL:
+                why = self.groups.hear(key, subscription.subject, read_beacon(payload), rssi, now)
+                if why:
+                    return drop(why)
+                return self.node.count("in beacons")
+            piece = read_piece(payload)
+        except VicinalError:
+            return drop("malformed")
+        heard = self.groups.heard.get(key)
+        if heard is None:
+            return drop("no beacon")
+        if not heard.inside:
+            return drop("outside")
+        if piece.typed and subscription.names is None:
+            return drop("no names")
+        if heard.is_done(piece.number):
+            return drop("repeated")
+        used = self.reassembly.used
+        found = self.reassembly.receive(piece, now, SILENCE * heard.every)
+        if found is not None:
+            self.node.count("in pieces", self.reassembly.used - used)
+            heard.done(piece.number)
+            self._assembled(subscription, piece.typed, found[0], found[1], now)
+        return None
+
+    def _assembled(self, subscription: _Subscription, typed: bool, check: bytes, data: bytes, now: int) -> None:
+        node = self.node
+        node.count("in assembled")
+        if check != check_of(subscription.seed if typed else b"", data):
+            return node.count("event dropped: checksum")
+        try:
+            event = decode(data, subscription.subject, subscription.names if typed else None)
+        except VicinalError:
+            return node.count("event dropped: undecodable")
+        identity = event.identity
+        if identity is not None:
+            if identity in self._seen:
+                return node.count("event dropped: duplicate")
+            if len(self._seen) >= self.max_seen:
+                del self._seen[list(self._seen)[0] if MICROPYTHON else next(iter(self._seen))]
+            self._seen[identity] = None
+        if event.attrs.get("Expires", now + 1) <= now:
+            return node.count("event dropped: expired")
+        if not self._inside(event):
+            return node.count("event dropped: outside")
+        wanted = [
+            handler for condition, handler in subscription.handlers if condition is None or condition.matches(event)
+        ]
+        if not wanted:
+            return node.count("event dropped: filter")
+        node.count("in delivered")
+        for handler in wanted:
+            node.tell(handler, event, now)
+        return None
+
+    def _inside(self, event: "Event") -> bool:
+        """Of an area that the event has for itself. A relative one is its announcement's business."""
+        area = event.attrs.get("Proximity")
+        position = self.node.position
+        return area is None or area.relative or (position is not None and area.contains(position[0], position[1]))
+
+    # Membership
+
+    def _on_change(self, what: str, group: "Group", heard: "Heard", now: int) -> None:
+        if not heard.inside:
+            self.reassembly.forget(subject_hash(heard.subject) + heard.sender, "left")
+        if what != "outside":
+            self.node.tell(self.node.on_member, what, group, now)
+
+    def _on_drop(self, reason: str, count: int) -> None:
+        self.node.drop(reason, count)
+
+    def next_timeout(self) -> "int | None":
+        first, second = self.groups.next_timeout(), self.reassembly.next_timeout()
+        if first is None or second is None:
+            return second if first is None else first
+        return min(first, second)
+
+    def handle_timeout(self, now: int) -> None:
+        self.groups.handle_timeout(now)
+        self.reassembly.handle_timeout(now)
