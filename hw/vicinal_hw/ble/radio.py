@@ -5,8 +5,8 @@ A scanner listens on one primary channel at a time, the next one in each interva
     37 ├──window──┤          │38 ├──window──┤          │39 ├──window──┤          │37 ...
        ├───────interval──────┤
 
-Radios are half-duplex: one that sends, or follows a pointer to a secondary channel, hears nothing else. New data start
-a new round of events, the first within 10 ms: hosts stop, exchange and start (BlueZ and MicroPython both do).
+Radios are half-duplex: one that sends, or follows a pointer to a secondary channel, hears nothing else. advertise()
+starts a new round of events, the first within 10 ms: hosts stop, exchange and start (BlueZ and MicroPython both do).
 """
 
 from collections.abc import Callable
@@ -69,8 +69,6 @@ class Radio:
             extended = len(data) > LEGACY_MAX
         check_interval(interval)
         check_data(data, extended)
-        if data == self.data and interval == self.interval and extended == self.extended:
-            return
         self.data, self.interval, self.extended = bytes(data), interval, extended
         self.generation += 1
         self.air._start(self)
