@@ -4,6 +4,7 @@ __all__ = [
     "BACKOFF_FIRST",
     "BACKOFF_MOST",
     "DRAIN_SECONDS",
+    "LINKS_A_TICK",
     "MAX_ADVERT_BYTES",
     "MAX_BROKERS",
     "MAX_BUFFER",
@@ -13,6 +14,7 @@ __all__ = [
     "MAX_STORING",
     "READ_BYTES",
     "STUCK_MS",
+    "TICKS_FOR_ALL",
     "TICK_SECONDS",
 ]
 
@@ -24,6 +26,9 @@ STUCK_MS = 10_000
 READ_BYTES = 64 << 10
 # How often timeouts and stuck connections are looked for.
 TICK_SECONDS = 0.25
+# All connections are looked at in so many ticks, and few at once.
+TICKS_FOR_ALL = 8
+LINKS_A_TICK = 100
 
 # The process may have 20,000 files open.
 MAX_CLIENTS = 16_384

@@ -140,7 +140,9 @@ class Link(asyncio.BufferedProtocol):
         return self.connection.waiting_count + sum([count for _, count in self._batches])
 
     def _unwritten(self) -> int:
-        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+        # A TLS transport that is closed has no buffer to ask.
+        transport = self.transport
+        return 0 if transport is None or transport.is_closing() else transport.get_write_buffer_size()
 
     def _settle(self) -> None:
         gone = self.bytes_out - self._unwritten()

@@ -81,6 +81,8 @@ class Node:
         """neighbours, and who of the two has dialled"""
         self.changed: list[Callable[[str, bool], None]] = []
         """are told when a link to a neighbour comes up or goes down"""
+        self.advert_bytes = 0
+        """of all that clients advertise"""
         self.draining = False
         self._dirty: set[Link] = set()
         self._paused: set[Link] = set()
@@ -415,11 +417,19 @@ class Node:
         self.pump()
 
     async def tick(self) -> None:
-        """For ever: connections that say nothing, and those that take nothing."""
+        """For ever: connections that say nothing, and those that take nothing. At each tick some are looked at, all of
+        them in a few seconds: thousands that are silent cost little."""
+        rest: list[Link] = []
         while True:
             await asyncio.sleep(limits.TICK_SECONDS)
             now = self.now()
-            for link in list(self.links):
+            if not rest:
+                rest = list(self.links)
+                turn = max(len(rest) // limits.TICKS_FOR_ALL, limits.LINKS_A_TICK)
+            some, rest = rest[:turn], rest[turn:]
+            for link in some:
+                if link not in self.links:
+                    continue
                 if link.paused:
                     continue  # we do not listen: its silence means nothing
                 due = link.connection.next_timeout()

@@ -10,6 +10,7 @@
 import asyncio
 import logging
 import random
+import resource
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -156,6 +157,7 @@ async def _open(address: Address, opening: Any) -> asyncio.Server:
 
 async def run(path: Path, config: Config, ready: Callable[[Server], None]) -> None:
     """Until SIGTERM or SIGINT."""
+    _allow_many_files()
     server = Server(config, random.Random())
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -167,6 +169,12 @@ async def run(path: Path, config: Config, ready: Callable[[Server], None]) -> No
     await stop.wait()
     _log.info("broker %s drains", config.name)
     await server.drain()
+
+
+def _allow_many_files() -> None:
+    """A connection is a file, and many systems give a process 1,024 unless it asks for all that it may have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _reload(server: Server, path: Path) -> None:

@@ -60,7 +60,7 @@ class Session:
                 self.answer(request, True, self._advertise(message[2], message[3]))
             elif kind == "unadvertise":
                 self.node.engine.unadvertise(self.name, message[2])
-                self.adverts.pop(message[2], None)
+                self.node.advert_bytes -= self.adverts.pop(message[2])
                 self.answer(request, True, message[2])
             elif kind == "subscribe":
                 self._subscribe(request, *message[2:])
@@ -72,13 +72,14 @@ class Session:
 
     def _advertise(self, text: str, tags: Any) -> int:
         self._room()
-        everything = sum([sum(session.adverts.values()) for session in self.node.sessions.values()])
+        everything = self.node.advert_bytes
         if everything + len(text.encode()) > limits.MAX_ADVERT_BYTES:
             raise LocalProtocolError(
                 f"the advertisements of this broker have {everything} bytes, the limit is {limits.MAX_ADVERT_BYTES}"
             )
         number = self.node.engine.advertise(self.name, Filter(text), tags, self.next_number())
         self.adverts[number] = len(text.encode())
+        self.node.advert_bytes += self.adverts[number]
         return number
 
     def _subscribe(self, request: int, text: str, tags: Any, durable: str | None, offset: int | None) -> None:
@@ -132,6 +133,7 @@ class Session:
         self.answer(request, False, reason)
 
     def gone(self) -> None:
+        self.node.advert_bytes -= sum(self.adverts.values())
         if self.durable and self.node.storage is not None:
             self.node.storage.detach(self)
 

@@ -13,12 +13,12 @@ the attribute `Trace` carries its trail: (broker, scopes, time) for each place i
 
 from .._compat import MICROPYTHON
 from ..errors import LocalProtocolError
-from ..filter._covering import covers
 from ..filter.index import Index
 from ..scope.visibility import visible_in
 from .delivering import Delivering
 from .forwarding import EVENTS
 from .interest import Interest
+from .kinds import Kinds
 from .records import Record
 from .streams import MAX_QUEUE
 from .telling import PRUNING
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ..filter import Filter
     from ..scope.graph import ScopeGraph, Tags
     from .delivering import Taker
+    from .kinds import Kind
     from .topology import Goal
 
 __all__ = ["PRUNING", "Broker", "Busy", "Refused"]
@@ -67,8 +68,8 @@ class Broker(Delivering):
         super().__init__(name, incarnation, graph, trace, pruning)
         self.interest = Interest(self._asked)
         self._version = 0
-        self._adverts: dict[tuple[str, int], tuple[Filter, Tags]] = {}
-        self._next_advert = 0
+        self._adverts: dict[str, dict[int, Kind]] = {}  # client -> its numbers -> what it advertises
+        self._advertised = Kinds(self._say_adverts)
         self._local = Index()
         self._last_published: dict[str, int] = {}
         self._runs: Any = RunMatcher() if RunMatcher is not None else None
@@ -101,14 +102,14 @@ class Broker(Delivering):
     def _say(self) -> None:
         """A new record of this broker, to all neighbours."""
         self._version += 1
-        adverts: list[tuple[Filter, Tags]] = []
-        for condition, tags in self._adverts.values():
-            if not any([tags == other[1] and covers(other[0].node, condition.node) for other in adverts]):
-                adverts.append((condition, tags))
+        adverts = [(kind.filter, kind.tags) for kind in self._advertised.roots.values()]
         stays = frozenset([scope for scope in self.scopes if scope not in self._leaving])
         record = Record(self.name, self.incarnation, self._version, tuple(self._links), stays, tuple(adverts))
         self.records.put(record)
         self._spread(record, "")
+
+    def _say_adverts(self, key: int, kind: "Kind | None") -> None:
+        self._say()
 
     def _spread(self, record: Record, sender: str) -> None:
         for neighbour in self._links:
@@ -185,7 +186,7 @@ class Broker(Delivering):
 
     def clients_outside(self) -> "list[str]":
         """Those that advertise or subscribe in a scope where this broker is not, or no longer."""
-        found = [(client, tags) for (client, _), (_, tags) in self._adverts.items()]
+        found = [(client, kind.tags) for client, kinds in self._adverts.items() for kind in kinds.values()]
         found.extend([(one.client, one.tags) for one in self.subscriptions.by_key.values()])
         return sorted({client for client, tags in found if not self._inside(tags)})
 
@@ -224,22 +225,21 @@ class Broker(Delivering):
     def advertise(self, client: str, condition: "Filter", tags: "Tags", number: "int | None" = None) -> int:
         """The number to publish under: the client's, or the next that is free."""
         self._check_tags(tags)
+        held = self._adverts.setdefault(client, {})
         if number is None:
-            self._next_advert += 1
-            number = self._next_advert
-        if (client, number) in self._adverts:
+            number = max(held) + 1 if held else 1
+        elif number in held:
             raise Refused(f"client {client!r} has an advertisement {number} already")
-        self._adverts[(client, number)] = (condition, tags)
+        held[number] = self._advertised.add(condition, tags)
         self._asked(condition, True)
-        self._say()
         return number
 
     def unadvertise(self, client: str, advert: int) -> None:
-        if (client, advert) not in self._adverts:
+        kind = self._adverts.get(client, {}).pop(advert, None)
+        if kind is None:
             raise Refused(f"client {client!r} has no advertisement {advert}")
-        condition, _ = self._adverts.pop((client, advert))
-        self._asked(condition, False)
-        self._say()
+        self._advertised.remove(kind)
+        self._asked(kind.filter, False)
 
     def subscribe(
         self,
@@ -281,7 +281,7 @@ class Broker(Delivering):
         if key is None:
             raise Refused(f"client {client!r} has no subscription {number}")
         self._local.remove(key)
-        self._asked(self.subscriptions.by_key[key].filter, False)
+        self._asked(self.subscriptions.by_key[key].kind.filter, False)
         self.subscriptions.remove(key)
         self._flush(sorted(self._out), now)
 
@@ -291,8 +291,9 @@ class Broker(Delivering):
             self.unsubscribe(client, number, now)
         self._keys.pop(client, None)
         self._durable.discard(client)
-        for held in [held for held in self._adverts if held[0] == client]:
-            self.unadvertise(held[0], held[1])
+        for advert in list(self._adverts.get(client, ())):
+            self.unadvertise(client, advert)
+        self._adverts.pop(client, None)
         self._forget_client(client)
 
     def publish(self, client: str, advert: int, event: "Event", now: int) -> "int | None":
@@ -338,12 +339,12 @@ class Broker(Delivering):
     def publish_run(self, client: str, run: "Any") -> "list[tuple[str, bytes, int, int]] | None":
         """Many events at once: for each client that gets some the frames of the deliveries, how many, and the last seq.
         None if they must be published one by one, for whatever reason: then nothing has happened."""
-        held = self._adverts.get((client, run.advert))
+        held = self._adverts.get(client, {}).get(run.advert)
         seqs = run.seqs
         newest = max(self._last_published.get(client, -1), self._newest.get(client, -1))
         if held is None or run.producer != client or seqs[0] <= newest or not run.rises or self.trace:
             return None
-        condition, tags = held
+        condition, tags = held.filter, held.tags
         if not self._is_for_here(tags):
             return None
 
@@ -383,9 +384,10 @@ class Broker(Delivering):
 
     def check_publish(self, client: str, advert: int, event: "Event") -> "Tags":
         """Whether an event may be published, for who must store it first. Its tags."""
-        if (client, advert) not in self._adverts:
+        held = self._adverts.get(client, {}).get(advert)
+        if held is None:
             raise Refused(f"client {client!r} has no advertisement {advert}")
-        condition, tags = self._adverts[(client, advert)]
+        condition, tags = held.filter, held.tags
         if event.producer != client or event.seq is None:
             raise Refused(f"client {client!r} publishes under its own name, not {event.producer!r}, and numbered")
         if not condition.matches(event):

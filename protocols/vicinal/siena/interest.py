@@ -1,13 +1,12 @@
 """Which brokers care.
 
-`Subscriptions` are a broker's own, of its clients: those that another with the same tags covers need not be told to
-anybody. `Interest` is what other brokers have told a broker with producers: an index of filters by origin.
+`Subscriptions` are a broker's own, of its clients. `Interest` is what other brokers have told a broker with producers:
+an index of filters by origin.
 """
 
 from ..filter import Filter
-from ..filter._covering import covers
-from ..filter._witness import example
 from ..filter.index import Index
+from .kinds import Kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,77 +15,44 @@ if TYPE_CHECKING:
 
     from ..event import Event
     from ..scope.graph import Tags
+    from .kinds import Kind
 
 __all__ = ["Interest", "Subscription", "Subscriptions"]
 
 
 class Subscription:
-    """`key` is its name between brokers, `number` its client's; `numbers` what a delivery for it alone says. `example`
-    is an event that it matches, if one was found."""
+    """`number` is its client's name for it; `numbers` what a delivery for it alone says."""
 
-    __slots__ = ("client", "durable", "example", "filter", "key", "number", "numbers", "tags")
+    __slots__ = ("client", "key", "kind", "number", "numbers")
 
-    def __init__(self, client: str, key: int, number: int, filter: Filter, tags: "Tags", durable: bool) -> None:
+    def __init__(self, client: str, key: int, number: int, kind: "Kind") -> None:
         self.client = client
         self.key = key
         self.number = number
         self.numbers = (number,)
-        self.filter = filter
-        self.tags = tags
-        self.durable = durable
-        self.example = example(filter)
+        self.kind = kind
+
+    @property
+    def tags(self) -> "Tags":
+        return self.kind.tags
 
 
 class Subscriptions:
-    """`told(key, subscription or None)` is called when a root appears or goes."""
+    """`told(key, kind or None)` is called when a root of their kinds appears or goes."""
 
-    def __init__(self, told: "Callable[[int, Subscription | None], None]", covering: bool = True) -> None:
+    def __init__(self, told: "Callable[[int, Kind | None], None]", covering: bool = True) -> None:
         self.by_key: dict[int, Subscription] = {}
-        self.roots: dict[int, Subscription] = {}
-        self._told = told
-        self._covering = covering
+        self.kinds = Kinds(told, covering)
         self._next = 0
 
     def add(self, client: str, number: int, condition: Filter, tags: "Tags", durable: bool = False) -> Subscription:
         self._next += 1
-        one = Subscription(client, self._next, number, condition, tags, durable)
+        one = Subscription(client, self._next, number, self.kinds.add(condition, tags, durable))
         self.by_key[one.key] = one
-        if not self._covering:
-            self._raise(one)
-        elif not any([_covers(root, one) for root in self.roots.values()]):
-            self._raise(one)
-            for root in list(self.roots.values()):
-                if root is not one and _covers(one, root):
-                    self._lower(root)
         return one
 
     def remove(self, key: int) -> None:
-        one = self.by_key.pop(key)
-        if key not in self.roots:
-            return
-        # What it covered must be told before it goes, so that nothing is missed in between. (Without covering, all are
-        # roots and nothing is below it.)
-        for other in self.by_key.values():
-            if other.key not in self.roots and _covers(one, other):
-                if not any([root is not one and _covers(root, other) for root in self.roots.values()]):
-                    self._raise(other)
-        self._lower(one)
-
-    def _raise(self, one: Subscription) -> None:
-        self.roots[one.key] = one
-        self._told(one.key, one)
-
-    def _lower(self, one: Subscription) -> None:
-        del self.roots[one.key]
-        self._told(one.key, None)
-
-
-def _covers(a: Subscription, b: Subscription) -> bool:
-    """Most do not, and an example shows it a hundred times faster than a proof. A durable one is told to more brokers
-    than others: only another durable one can stand for it."""
-    if a.tags != b.tags or (b.durable and not a.durable) or (b.example is not None and not a.filter.matches(b.example)):
-        return False
-    return covers(a.filter.node, b.filter.node)
+        self.kinds.remove(self.by_key.pop(key).kind)
 
 
 class Interest:

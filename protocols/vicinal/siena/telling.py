@@ -15,7 +15,7 @@ from .topology import goal_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..scope.graph import ScopeGraph, Tags
-    from .interest import Subscription
+    from .kinds import Kind
 
 __all__ = ["PRUNING", "Telling"]
 
@@ -33,7 +33,7 @@ class Telling(CatchUp):
         self.subscriptions = Subscriptions(self._told, "covering" in pruning)
         self._tellings: dict[str, set[int]] = {}
 
-    def _told(self, key: int, one: "Subscription | None") -> None:
+    def _told(self, key: int, one: "Kind | None") -> None:
         if one is None:
             for broker, keys in self._tellings.items():
                 if key in keys:
@@ -47,7 +47,7 @@ class Telling(CatchUp):
     def _tell_all(self, record: Record, anew: bool) -> None:
         """What it has not been told yet; `anew` when that is all. Before it and after it the broker is asked for what
         durable subscriptions have missed: what is in its log comes before what it publishes next."""
-        news = [(key, one) for key, one in self.subscriptions.roots.items() if self._concerns(record, key, one)]
+        news = [(key, one) for key, one in self.subscriptions.kinds.roots.items() if self._concerns(record, key, one)]
         reads = self._durable and (anew or news)
         if reads:
             self._stream(record.broker).put(("hold",))
@@ -56,7 +56,7 @@ class Telling(CatchUp):
         if reads:
             self._ask(record.broker)
 
-    def _concerns(self, record: Record, key: int, one: "Subscription") -> bool:
+    def _concerns(self, record: Record, key: int, one: "Kind") -> bool:
         """Whether a broker is to be told, and has not been."""
         if record.broker == self.name or key in self._tellings.get(record.broker, ()):
             return False
@@ -69,7 +69,7 @@ class Telling(CatchUp):
             ]
         )
 
-    def _tell(self, broker: str, key: int, one: "Subscription") -> None:
+    def _tell(self, broker: str, key: int, one: "Kind") -> None:
         self._tellings.setdefault(broker, set()).add(key)
         self._stream(broker).put(("add", key, one.filter, one.tags))
 

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from vicinal.siena import broker, delivering, forwarding, interest, streams, telling, topology
+from vicinal.siena import broker, delivering, forwarding, kinds, streams, telling, topology
 from vicinal_tools.sim.chaos import run
 
 SEEDS = 100_000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 2_000
@@ -55,7 +55,7 @@ MUTANTS = {
     "scopes are not checked on the way": (topology.Topology, "admits", lambda self, broker, state: True),
     "scopes are checked at subscribing only": ((broker, delivering, telling), "goal_of", any_goal),
     "interfaces are ignored": (forwarding, "blocked_for", lambda graph, event: frozenset()),
-    "covering is inverted": (interest, "_covers", inverted),
+    "covering is inverted": (kinds, "_covers", inverted),
     "advertisements never overlap": (telling, "overlaps", lambda a, b: False),
     "nothing is put in order or kept from coming twice": (streams.Incoming, "take", unordered),
     "nothing is sent again": (streams.Outgoing, "again", give_up),
