@@ -18,10 +18,10 @@ from ..errors import LimitError, RemoteProtocolError
 from ..proximity import CIRCLE, RECTANGLE, Proximity
 from .frames import VERSION
 
-__all__ = ["MAX_SIZE", "Beacon", "check_area", "read_beacon"]
+__all__ = ["Beacon", "check_area", "read_beacon"]
 
 # Metres in two bytes; a radio of this kind reaches a few hundred.
-MAX_SIZE = const(65535)
+_MAX_SIZE = const(65535)
 UNIT = const(100)
 MAX_EVERY = const(25500)
 
@@ -31,8 +31,8 @@ _RECTANGLE_BYTES = const(21)
 
 def check_area(area: Proximity) -> None:
     for size in (area.dimx, area.dimy):
-        if size > MAX_SIZE:
-            raise LimitError("size of an announced area", size, f"{MAX_SIZE} m")
+        if size > _MAX_SIZE:
+            raise LimitError("size of an announced area", size, f"{_MAX_SIZE} m")
 
 
 class Beacon:

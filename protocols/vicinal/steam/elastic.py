@@ -22,12 +22,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ._announcing import Announcement, Announcer
+
 __all__ = ["Elastic", "Losses", "observe", "promise", "rounds_before"]
 
 # Of a thousand: "at least 99 %".
-GOAL = const(990)
-STEPS = const(8)
-GROW_AFTER = const(3)
+_GOAL = const(990)
+_STEPS = const(8)
+_GROW_AFTER = const(3)
 # Where nothing is known yet.
 ASSUMED_LOSS = 0.1
 # Metres; one more for all beyond.
@@ -35,8 +37,6 @@ _BINS = (25, 50, 100, 200, 400, 800)
 # Fewer beacons than these say nothing; more are halved, so that the old is forgotten.
 _ENOUGH = const(16)
 _FULL = const(256)
-# Neighbours whose numbers are followed.
-MAX_NEIGHBOURS = 8 if MICROPYTHON else 128
 
 
 def promise(count: int, loss: float, rounds: int) -> float:
@@ -57,8 +57,10 @@ def rounds_before(time: int, interval: int, pieces: int, others: int, most: int)
 class Losses:
     """What share of beacons is lost, by distance."""
 
-    def __init__(self, max_neighbours: int = MAX_NEIGHBOURS) -> None:
-        self.max_neighbours = max_neighbours
+    # Neighbours whose numbers are followed.
+    max_neighbours = 8 if MICROPYTHON else 128
+
+    def __init__(self) -> None:
         self._numbers: dict[bytes, int] = Ordered()  # the last of each; the one silent for longest first
         self._got = [0] * (len(_BINS) + 1)
         self._missed = [0] * (len(_BINS) + 1)
@@ -114,7 +116,7 @@ class Elastic:
         desired: Proximity,
         minimum: Proximity,
         on_adapt: "Callable[[Proximity, bool, int], None] | None" = None,
-        goal: int = GOAL,
+        goal: int = _GOAL,
     ) -> None:
         """`on_adapt(area, holds, now)`; the minimum is the desired area with other sizes."""
         same = (desired.shape, desired.relative, desired.lat, desired.lon)
@@ -128,7 +130,7 @@ class Elastic:
         self.goal = goal
         self.area = desired
         self.holds = True
-        self._step = STEPS
+        self._step = _STEPS
         self._good = 0
 
     def _size(self, step: int) -> Proximity:
@@ -138,14 +140,14 @@ class Elastic:
             high.relative,
             high.lat,
             high.lon,
-            low.dimx + (high.dimx - low.dimx) * step // STEPS,
-            low.dimy + (high.dimy - low.dimy) * step // STEPS,
+            low.dimx + (high.dimx - low.dimx) * step // _STEPS,
+            low.dimy + (high.dimy - low.dimy) * step // _STEPS,
         )
 
     def adapt(self, losses: Losses, position: "tuple[int, int] | None", count: int, rounds: int) -> bool:
         """Whether the area, or whether it holds, is another than before. `count` is of the events it carries."""
         best = -1
-        for step in range(STEPS, -1, -1):
+        for step in range(_STEPS, -1, -1):
             area = self._size(step)
             if area.relative and position is not None:
                 area = area.at(position[0], position[1])
@@ -159,11 +161,27 @@ class Elastic:
             self._good = 0
         else:
             self._good += 1
-            if self._good >= GROW_AFTER:
+            if self._good >= _GROW_AFTER:
                 self._step += 1
                 self._good = 0
         self.area = self._size(self._step)
         return before != (self._step, self.holds)
+
+    def review(self, announcer: "Announcer", announcement: "Announcement", now: int) -> None:
+        """Before each beacon of its announcement."""
+        node, rotation = announcer.node, announcer.rotation
+        cut = None if announcement.last is None else announcement.last.cut
+        count, pieces = (3, 4) if cut is None else (cut.count, cut.pieces)
+        # Per 1,000 advertisements: what beacons take, and events of other subjects that wait.
+        others = 0
+        for other in announcer.announced.values():
+            others += 1000 * node.interval // other.every
+        for event in rotation.fresh:
+            if event.owner is not announcement:
+                others += event.cut.pieces * rotation.rounds * 1000 * node.interval // announcement.validity
+        rounds = rounds_before(announcement.validity, node.interval, pieces, others, rotation.rounds)
+        if self.adapt(node.losses, node.position, count, rounds):
+            node.tell(self.on_adapt, self.area, self.holds, now)
 
 
 def observe(losses: Losses, payload: bytes, position: "tuple[int, int] | None") -> None:

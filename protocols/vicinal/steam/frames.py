@@ -26,11 +26,7 @@ from binascii import crc32
 from .._compat import const
 from ..errors import LimitError, RemoteProtocolError
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .beacon import Beacon
-
-__all__ = ["COMPANY", "LEGACY_ROOM", "MAX_ROOM", "Cut", "Piece", "payloads", "read", "read_piece", "structure"]
+__all__ = ["COMPANY", "LEGACY_ROOM", "MAX_ROOM", "Cut", "Piece", "payloads", "read_piece", "structure"]
 
 COMPANY = const(0xFFFF)
 # Some stacks put three bytes of flags first, and do not ask.
@@ -44,7 +40,7 @@ TAGGED = const(0x10)
 FULL = const(4)
 TYPED = const(5)
 # Four bits, and the parity has the index after the last.
-MAX_CHUNKS = const(15)
+_MAX_CHUNKS = const(15)
 
 _STRUCTURE = const(4)
 _HEAD = const(10)
@@ -103,22 +99,6 @@ def read_piece(payload: bytes) -> Piece:
     return Piece(payload[0] & 15 == TYPED, payload[1:4], payload[4:7], number, index, count, payload[_HEAD:])
 
 
-def read(payload: bytes) -> "Beacon | Piece":
-    """A frame, or a RemoteProtocolError that says what is wrong with it, and where."""
-    if not payload or payload[0] >> 5 != VERSION:
-        raise RemoteProtocolError(f"no frame of version {VERSION}")
-    if payload[0] & TAGGED:
-        raise RemoteProtocolError("tagged: this version cannot check who sent it")
-    kind = payload[0] & 15
-    if kind < FULL:
-        from .beacon import read_beacon
-
-        return read_beacon(payload)
-    if kind > TYPED:
-        raise RemoteProtocolError(f"kind {kind} is not known")
-    return read_piece(payload)
-
-
 def check_of(seed: bytes, data: bytes) -> bytes:
     """The radio checks frames; this finds pieces of different events put together, and subjects that share a hash."""
     return (crc32(data, crc32(seed)) & 0xFFFF).to_bytes(2, "big")
@@ -137,8 +117,8 @@ class Cut:
             self.body = check + data
         else:
             self.count = (len(data) + 2 + most) // most
-            if self.count > MAX_CHUNKS:
-                raise LimitError("bytes of an event in advertisements", len(data), MAX_CHUNKS * most - 3)
+            if self.count > _MAX_CHUNKS:
+                raise LimitError("bytes of an event in advertisements", len(data), _MAX_CHUNKS * most - 3)
             fill = -(len(data) + 3) % self.count
             self.body = bytes((fill,)) + check + data + bytes(fill)
         self.size = len(self.body) // self.count

@@ -26,13 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Group", "Groups", "Heard", "fnv24", "group_id", "subject_hash"]
 
-# Announcements a node keeps track of; the silent ones that it is not inside of give way first.
-MAX_HEARD = 16 if MICROPYTHON else 1024
 # One beacon of ten is lost: four in a row once in 10,000 intervals.
 SILENCE = const(4)
-# Numbers of events that are remembered as done, behind the newest of an announcement.
-_WINDOW = const(32)
-_NUMBERS = const(0xFFFF)
+# Events of an announcement that are remembered as done; a sender has at most half as many under way.
+_REMEMBERED = const(32)
 
 
 def fnv24(data: bytes) -> int:
@@ -66,64 +63,42 @@ class Group:
         self.area = area
         self.members = 0  # announcements heard that make us one
 
-    def __repr__(self) -> str:
-        return f"Group({self.id:06x}, {self.subject!r}, {str(self.area)!r})"
-
 
 class Heard:
     """An announcement as it was last heard, and which of its events are done."""
 
-    __slots__ = (
-        "_done", "_high", "area", "at", "every", "group", "inside", "number", "relative", "rssi", "sender", "subject",
-    )  # fmt: skip
+    __slots__ = ("_done", "at", "beacon", "group", "inside", "rssi", "subject")
 
-    def __init__(self, subject: str, beacon: "Beacon", now: int) -> None:
+    def __init__(self, subject: str, beacon: "Beacon") -> None:
         self.subject = subject
-        self.sender = beacon.sender
-        self.area = beacon.area
-        self.relative = beacon.relative
-        self.every = beacon.every
-        self.number = beacon.number
-        self.group = _group_of(beacon)
-        self.at = now
+        self.beacon = beacon
+        self.group = 0
+        self.at = 0
         self.rssi = 0
         self.inside = False
-        self._high: int | None = None
-        self._done = 0
+        self._done: list[int] = []
 
     @property
     def until(self) -> int:
-        return self.at + SILENCE * self.every
+        return self.at + SILENCE * self.beacon.every
 
     def is_done(self, number: int) -> bool:
-        if self._high is None:
-            return False
-        behind = self._high - number & _NUMBERS
-        if behind > _NUMBERS >> 1:
-            return False
-        return behind >= _WINDOW or self._done >> behind & 1 == 1
+        return number in self._done
 
     def done(self, number: int) -> None:
-        if self._high is None:
-            self._high = number
-        ahead = number - self._high & _NUMBERS
-        if ahead <= _NUMBERS >> 1:
-            self._done = (self._done << min(ahead, _WINDOW) | 1) & (1 << _WINDOW) - 1
-            self._high = number
-        else:
-            self._done |= 1 << (self._high - number & _NUMBERS)
-
-
-def _group_of(beacon: "Beacon") -> int:
-    return group_id(beacon.subject, beacon.area, beacon.sender if beacon.relative else None)
+        self._done.append(number)
+        if len(self._done) > _REMEMBERED:
+            self._done.pop(0)
 
 
 class Groups:
     """on_change(what, group, heard, now) is told "joined" and "left", and "outside" when one of several announcements
     of a group is gone."""
 
-    def __init__(self, on_change: "Callable[[str, Group, Heard, int], None]", max_heard: int = MAX_HEARD) -> None:
-        self.max_heard = max_heard
+    # Announcements a node keeps track of; the silent ones that it is not inside of give way first.
+    max_heard = 16 if MICROPYTHON else 1024
+
+    def __init__(self, on_change: "Callable[[str, Group, Heard, int], None]") -> None:
         self.joined: dict[int, Group] = Ordered()
         self.heard: dict[bytes, Heard] = Ordered()  # by hash of the subject and sender
         self._on_change = on_change
@@ -142,22 +117,19 @@ class Groups:
                 return "farewell"
             if len(self.heard) >= self.max_heard and not self._make_room(now):
                 return "no room"
-            heard = self.heard[key] = Heard(subject, beacon, now)
-        elif 0 < (heard.number - beacon.number & 0xFF) < 128:
+            heard = self.heard[key] = Heard(subject, beacon)
+        elif 0 < (heard.beacon.number - beacon.number & 0xFF) < 128:
             return "late beacon"  # another radio has been faster
         elif not beacon.every:
             self._forget(key, now)
             return ""
         heard.at = now
         heard.rssi = rssi
-        heard.every = beacon.every
-        heard.number = beacon.number
-        group = _group_of(beacon)
+        group = group_id(beacon.subject, beacon.area, beacon.sender if beacon.relative else None)
         if group != heard.group:
             self._leave(heard, now)
             heard.group = group
-        heard.area = beacon.area
-        heard.relative = beacon.relative
+        heard.beacon = beacon
         self._see(heard, now)
         return ""
 
@@ -176,13 +148,13 @@ class Groups:
 
     def _see(self, heard: Heard, now: int) -> None:
         position = self._position
-        if position is None or not heard.area.contains(position[0], position[1]):
+        if position is None or not heard.beacon.area.contains(position[0], position[1]):
             self._leave(heard, now)
             return
         group = self.joined.get(heard.group)
         if group is None:
-            group = self.joined[heard.group] = Group(heard.group, heard.subject, heard.area)
-        group.area = heard.area
+            group = self.joined[heard.group] = Group(heard.group, heard.subject, heard.beacon.area)
+        group.area = heard.beacon.area
         if not heard.inside:
             heard.inside = True
             group.members += 1

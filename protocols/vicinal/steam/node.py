@@ -5,8 +5,8 @@
     set_position(lat, lon, now)            where this is; None, None when nobody knows
     next_timeout(), handle_timeout(now)
 
-    announce, unannounce, publish          see announcing.py, loaded with the first announcement
-    subscribe, unsubscribe                 see listening.py, loaded with the first subscription
+    announce, unannounce, publish          see _announcing.py, loaded with the first announcement
+    subscribe, unsubscribe                 see _listening.py, loaded with the first subscription
 
 Whatever is heard, nothing is raised; it is counted. Handlers are called last in each call, when everything is in
 order, and may publish; what one raises comes out of the call, and nothing is lost by it. Exactly:
@@ -17,7 +17,7 @@ order, and may publish; what one raises comes out of the call, and nothing is lo
     out accepted = out sent + stored + out dropped: ...                          in events
 """
 
-from ..errors import LimitError, LocalProtocolError
+from ..errors import LimitError
 from .frames import FULL, LEGACY_ROOM, MAX_ROOM, MIN_ROOM, TAGGED, TYPED, VERSION, payloads
 
 TYPE_CHECKING = False
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ..event import Event
     from ..filter import Filter
     from ..proximity import Proximity
-    from .announcing import Announcer
+    from ._announcing import Announcer
+    from ._listening import Listener
     from .groups import Group, Heard
-    from .listening import Listener
 
 __all__ = ["Node"]
 
@@ -149,26 +149,21 @@ class Node:
         `validity` ms at most; `keep` says the last again and again for those who join. With `names`, the parameters
         in order, events are short, and for those alone who subscribe with the same. With a `minimum` the area is
         elastic (elastic.py). Announced again, it changes."""
-        if self._announcer is None:
-            from .announcing import Announcer
-
-            self._announcer = Announcer(self)
-        if minimum is not None and self.losses is None:
-            from .elastic import Losses
-
-            self.losses = Losses()
-        self._announcer.announce(subject, area, now, names, every, validity, keep, minimum, on_adapt)
+        self._announcing().announce(subject, area, now, names, every, validity, keep, minimum, on_adapt)
 
     def unannounce(self, subject: str, now: int) -> None:
-        if self._announcer is None:
-            raise LocalProtocolError(f"subject {subject!r} is not announced")
-        self._announcer.unannounce(subject, now)
+        self._announcing().unannounce(subject, now)
 
     def publish(self, event: "Event", now: int) -> bool:
         """Whether it will be sent. Raises where it cannot be: not announced, too long, other names than announced."""
+        return self._announcing().publish(event, now)
+
+    def _announcing(self) -> "Announcer":
         if self._announcer is None:
-            raise LocalProtocolError(f"subject {event.subject!r} is not announced")
-        return self._announcer.publish(event, now)
+            from ._announcing import Announcer
+
+            self._announcer = Announcer(self)
+        return self._announcer
 
     def subscribe(
         self,
@@ -179,18 +174,19 @@ class Node:
     ) -> None:
         """`handler(event, now)` gets the events of a subject that meet the condition, while this node is inside their
         area."""
+        self._listening().subscribe(subject, condition, handler, names)
+
+    def unsubscribe(self, subject: str, handler: "Callable[[Event, int], None]", now: int) -> None:
+        self._listening().unsubscribe(subject, handler, now)
+        self._finish()
+
+    def _listening(self) -> "Listener":
         if self._listener is None:
-            from .listening import Listener
+            from ._listening import Listener
 
             self._listener = Listener(self)
             self._listener.groups.set_position(self.position, 0)
-        self._listener.subscribe(subject, condition, handler, names)
-
-    def unsubscribe(self, subject: str, handler: "Callable[[Event, int], None]", now: int) -> None:
-        if self._listener is None:
-            raise LocalProtocolError(f"subject {subject!r} has no such subscription")
-        self._listener.unsubscribe(subject, handler, now)
-        self._finish()
+        return self._listener
 
     def groups(self) -> "list[Group]":
         """Those joined."""

@@ -20,40 +20,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Reassembly"]
 
-# Events under way: all, and of one sender and subject. A crossing has fifty neighbours with an event or two each.
-MAX_EVENTS = 8 if MICROPYTHON else 256
-SENDER_EVENTS = 2 if MICROPYTHON else 8
-# What all of them may hold, pieces and what keeping one costs.
-MAX_BYTES = 2048 if MICROPYTHON else 262144
-OVERHEAD = const(64)
+# What keeping a chunk costs beside its bytes.
+_OVERHEAD = const(64)
 
 
 class _Pending:
-    __slots__ = ("bytes", "chunks", "count", "size", "typed", "until")
+    __slots__ = ("chunks", "first", "until")
 
-    def __init__(self, piece: "Piece", until: int) -> None:
-        self.typed = piece.typed
-        self.count = piece.count
-        self.size = len(piece.chunk)
+    def __init__(self, first: "Piece", until: int) -> None:
+        self.first = first  # what the others must agree with
         self.chunks: dict[int, bytes] = {}
-        self.bytes = 0
         self.until = until
 
 
 class Reassembly:
     """receive() gives the check and the data of an event as soon as it is whole."""
 
-    def __init__(
-        self,
-        on_drop: "Callable[[str, int], None]",
-        max_events: int = MAX_EVENTS,
-        sender_events: int = SENDER_EVENTS,
-        max_bytes: int = MAX_BYTES,
-    ) -> None:
+    # Events under way: all, and of one sender and subject. A crossing has fifty neighbours with an event or two each.
+    max_events = 8 if MICROPYTHON else 256
+    sender_events = 2 if MICROPYTHON else 8
+    # What all of them may hold.
+    max_bytes = 2048 if MICROPYTHON else 262144
+
+    def __init__(self, on_drop: "Callable[[str, int], None]") -> None:
         self._on_drop = on_drop
-        self.max_events = max_events
-        self.sender_events = sender_events
-        self.max_bytes = max_bytes
         self.received = 0
         self.used = 0
         self.pending = 0
@@ -77,23 +67,25 @@ class Reassembly:
             event = self._begin(key, piece, now, patience)
             if event is None:
                 return None
-        elif event.count != piece.count or event.size != len(piece.chunk) or event.typed != piece.typed:
+        first, chunks = event.first, event.chunks
+        if first.count != piece.count or len(first.chunk) != len(piece.chunk) or first.typed != piece.typed:
             return self._drop("mismatch")
-        elif piece.index in event.chunks:
+        if piece.index in chunks:
             return self._drop("repeated")
-        cost = OVERHEAD + event.size
-        if self.bytes + cost > self.max_bytes:
-            if not event.chunks:
+        if self.bytes + _OVERHEAD + len(piece.chunk) > self.max_bytes:
+            if not chunks:
                 del self._events[key]
             return self._drop("no room")
-        event.chunks[piece.index] = piece.chunk
-        event.bytes += cost
-        self.bytes += cost
+        chunks[piece.index] = piece.chunk
+        self.bytes += _OVERHEAD + len(piece.chunk)
         self.pending += 1
-        if len(event.chunks) < event.count:
+        if len(chunks) < piece.count:
             return None
         self._remove(key)
-        return self._whole(_complete(event), event.count)
+        missing = [i for i in range(piece.count) if i not in chunks]
+        if missing:  # then the parity is there, and it is the XOR of all that is
+            chunks[missing[0]] = xor(list(chunks.values()))
+        return self._whole([chunks[i] for i in range(piece.count)], piece.count)
 
     def _begin(self, key: "tuple[bytes, int]", piece: "Piece", now: int, patience: int) -> "_Pending | None":
         of_sender = [other for other in self._events if other[0] == key[0]]
@@ -130,7 +122,7 @@ class Reassembly:
 
     def _remove(self, key: "tuple[bytes, int]") -> int:
         event = self._events.pop(key)
-        self.bytes -= event.bytes
+        self.bytes -= (_OVERHEAD + len(event.first.chunk)) * len(event.chunks)
         self.pending -= len(event.chunks)
         return len(event.chunks)
 
@@ -141,12 +133,3 @@ class Reassembly:
         """Gives what receive() gives when there is no event."""
         self._on_drop(reason, count)
         return None
-
-
-def _complete(event: _Pending) -> "list[bytes]":
-    """All chunks in order; one that is missing is the XOR of the others and the parity."""
-    chunks = event.chunks
-    missing = [i for i in range(event.count) if i not in chunks]
-    if missing:
-        chunks[missing[0]] = xor(list(chunks.values()))
-    return [chunks[i] for i in range(event.count)]

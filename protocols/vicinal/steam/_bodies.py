@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["decode", "decode_full", "encode", "seed_of"]
-
 
 def seed_of(subject: str, names: "Sequence[str] | None") -> bytes:
     """What the check covers beside the data."""
@@ -39,10 +37,6 @@ def encode(event: Event, names: "Sequence[str] | None") -> bytes:
         )
     _, producer, seq, params, attrs = wire._to_item(event)
     return dumps([producer, seq, attrs] + [params[i] for i in range(1, len(params), 2)])
-
-
-def decode_full(data: bytes) -> Event:
-    return wire.decode(data)
 
 
 def decode(data: bytes, subject: str, names: "Sequence[str] | None") -> Event:

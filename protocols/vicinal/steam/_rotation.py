@@ -3,16 +3,16 @@
 Nobody answers, so everything is said several times, and one radio says one thing at a time. In this order:
 
     1  beacons that are due, but never two in a row while events wait
-    2  events, ROUNDS rounds each: that with the fewest so far first, then by Priority, then by deadline
+    2  events, `rounds` rounds each: that with the fewest so far first, then by Priority, then by deadline
     3  the last event of each announcement, one round after each beacon, for those who have come since
 
 So a new event is out at once, old ones do not starve, and the air is free again when all is said.
 
-    published ──▶ fresh ── ROUNDS rounds, or its time is over ──▶ sent, or expired when not even once
+    published ──▶ fresh ── `rounds` rounds, or its time is over ──▶ sent, or expired when not even once
                     └─ also the last of its announcement until there is a newer one
 """
 
-from .._compat import MICROPYTHON, const
+from .._compat import MICROPYTHON
 from .frames import Piece, structure
 
 TYPE_CHECKING = False
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .frames import Cut
-
-__all__ = ["ROUNDS", "Outgoing", "Rotation"]
-
-# At 10 % loss a piece is missed three times once in 1,000, and two of 16 pieces once in 8,000.
-ROUNDS = const(3)
-# At ten advertisements a second, more would only wait until they expire.
-MAX_FRESH = 4 if MICROPYTHON else 16
 
 
 class Outgoing:
@@ -80,9 +73,12 @@ class Outgoing:
 class Rotation:
     """Which event speaks next. Beacons are the announcer's, which asks here in between."""
 
-    def __init__(self, rounds: int = ROUNDS, max_fresh: int = MAX_FRESH) -> None:
-        self.rounds = rounds
-        self.max_fresh = max_fresh
+    # At 10 % loss a piece is missed three times once in 1,000, and two of 16 pieces once in 8,000.
+    rounds = 3
+    # At ten advertisements a second, more would only wait until they expire.
+    max_fresh = 4 if MICROPYTHON else 16
+
+    def __init__(self) -> None:
         self.fresh: list[Outgoing] = []
         self._current: Outgoing | None = None
         self._order = 0

@@ -8,11 +8,11 @@ moves with it nothing while it does not know where it is.
 
 from .._compat import MICROPYTHON, Ordered, const
 from ..errors import LimitError, LocalProtocolError
+from ._bodies import encode, seed_of
+from ._rotation import Outgoing, Rotation
 from .beacon import MAX_EVERY, UNIT, Beacon, check_area
-from .bodies import encode, seed_of
 from .frames import Cut, structure
-from .groups import group_id, subject_hash
-from .rotation import Outgoing, Rotation
+from .groups import subject_hash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ..proximity import Proximity
     from .node import Node
 
-__all__ = ["Announcement", "Announcer"]
-
 # Each takes a beacon a second of the ten advertisements.
 MAX_ANNOUNCED = 4 if MICROPYTHON else 16
 # First beacons that come faster, and last ones that say that it is over.
@@ -33,10 +31,11 @@ _FASTER = const(4)
 
 
 class Announcement:
-    __slots__ = (
-        "area", "due", "elastic", "every", "farewells", "hash", "keep", "last", "names", "number", "numbers", "repeat",
-        "sent", "shown", "subject", "validity",
-    )  # fmt: skip
+    area: "Proximity"
+    names: "tuple[str, ...] | None"
+    every: int
+    validity: int
+    keep: bool
 
     def __init__(self, subject: str) -> None:
         self.subject = subject
@@ -44,29 +43,17 @@ class Announcement:
         self.number = 0  # of the next beacon
         self.numbers = 0  # of the next event
         self.sent = 0  # beacons since it was announced, up to _BURST
-        self.farewells = 0
+        self.farewells = 0  # beacons that say it is over, still to be sent
         self.due = 0
         self.repeat = 0  # pieces of the last event still to be said
         self.last: Outgoing | None = None
         self.shown: Proximity | None = None  # the area as last announced
         self.elastic: Any = None
 
-    def set(
-        self, area: "Proximity", names: "Sequence[str] | None", every: int, validity: int, keep: bool, now: int
-    ) -> None:
-        self.area = area
-        self.names = None if names is None else tuple(names)
-        self.every = every
-        self.validity = validity
-        self.keep = keep
-        self.sent = self.farewells = 0
-        self.due = now
-
 
 class Announcer:
-    def __init__(self, node: "Node", max_announced: int = MAX_ANNOUNCED) -> None:
+    def __init__(self, node: "Node") -> None:
         self.node = node
-        self.max_announced = max_announced
         self.announced: dict[str, Announcement] = Ordered()
         self.rotation = Rotation()
         self._beaconed = False
@@ -93,13 +80,15 @@ class Announcer:
             raise LimitError("validity", validity, "1 ms or more")
         elastic = None
         if minimum is not None:
-            from .elastic import Elastic
+            from .elastic import Elastic, Losses
 
             elastic = Elastic(area, minimum, on_adapt)
+            if self.node.losses is None:
+                self.node.losses = Losses()
         found = self.announced.get(subject)
         if found is None:
-            if len(self.announced) >= self.max_announced:
-                raise LimitError("announcements of a node", len(self.announced) + 1, self.max_announced)
+            if len(self.announced) >= MAX_ANNOUNCED:
+                raise LimitError("announcements of a node", len(self.announced) + 1, MAX_ANNOUNCED)
             found = Announcement(subject)
             for other in self.announced.values():
                 if other.hash == found.hash:
@@ -107,8 +96,14 @@ class Announcer:
                         f"subjects {subject!r} and {other.subject!r} have the same hash: rename one"
                     )
             self.announced[subject] = found
-        found.set(area, names, every, validity, keep, now)
+        found.area = area
+        found.names = None if names is None else tuple(names)
+        found.every = every
+        found.validity = validity
+        found.keep = keep
         found.elastic = elastic
+        found.sent = found.farewells = 0
+        found.due = now
 
     def unannounce(self, subject: str, now: int) -> None:
         found = self._live(subject)
@@ -133,8 +128,9 @@ class Announcer:
         owner = self._live(event.subject)
         if event.identity is None:
             event = event.stamp(node.name, node.seq)
-            node.seq += 1
         cut = Cut(encode(event, owner.names), seed_of(owner.subject, owner.names), node.room)
+        if event.identity == (node.name, node.seq):
+            node.seq += 1
         node.count("out accepted")
         if self._area_now(owner) is None:
             node.count("out dropped: no position")
@@ -199,7 +195,8 @@ class Announcer:
             if not found.farewells:
                 del self.announced[found.subject]
         else:
-            self._adapt(found, now)
+            if found.elastic is not None:
+                found.elastic.review(self, found, now)
             found.shown = self._area_now(found)
             last = found.last
             if last is not None and not last.fresh:
@@ -242,29 +239,6 @@ class Announcer:
         position = self.node.position
         return None if position is None else area.at(position[0], position[1])
 
-    def _adapt(self, found: Announcement, now: int) -> None:
-        elastic = found.elastic
-        if elastic is None:
-            return
-        from .elastic import rounds_before
-
-        cut = None if found.last is None else found.last.cut
-        count, pieces = (3, 4) if cut is None else (cut.count, cut.pieces)
-        rounds = rounds_before(found.validity, self.node.interval, pieces, self._taken(found), self.rotation.rounds)
-        if elastic.adapt(self.node.losses, self.node.position, count, rounds):
-            self.node.tell(elastic.on_adapt, elastic.area, elastic.holds, now)
-
-    def _taken(self, but: Announcement) -> int:
-        """Per 1,000 advertisements, those that beacons take, and events of other subjects that wait."""
-        interval = self.node.interval
-        taken = 0
-        for found in self.announced.values():
-            taken += 1000 * interval // found.every
-            if found is not but:
-                waiting = [event.cut.pieces for event in self.rotation.fresh if event.owner is found]
-                taken += sum(waiting) * self.rotation.rounds * 1000 * interval // but.validity
-        return taken
-
     # Time and books
 
     def next_timeout(self) -> "int | None":
@@ -283,17 +257,6 @@ class Announcer:
         self._asked = now
         for event in self.rotation.expired(now):
             self._finish(event, "expired")
-
-    def groups(self) -> "list[tuple[int, str, Proximity]]":
-        """Those announced: id, subject, area."""
-        found = []
-        for one in self.announced.values():
-            area = self._area_now(one)
-            if area is not None and not one.farewells:
-                found.append(
-                    (group_id(one.hash, area, self.node.sender if one.area.relative else None), one.subject, area)
-                )
-        return found
 
     def _finish(self, event: Outgoing, reason: str) -> None:
         self.rotation.remove(event)

@@ -8,8 +8,8 @@ Cheap questions come first: most of what a radio hears is somebody else's, or he
 
 from .._compat import MICROPYTHON, Ordered
 from ..errors import LimitError, LocalProtocolError, VicinalError
+from ._bodies import decode, seed_of
 from .beacon import read_beacon
-from .bodies import decode, seed_of
 from .frames import FULL, check_of, read_piece
 from .groups import SILENCE, Groups, subject_hash
 from .reassembly import Reassembly
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
     from .groups import Group, Heard
     from .node import Node
 
-__all__ = ["Listener"]
-
 MAX_SUBSCRIPTIONS = 8 if MICROPYTHON else 256
-# Identities of events that were delivered, for those that come on another way; repetitions are known by their number
-# before.
-MAX_SEEN = 32 if MICROPYTHON else 4096
 
 
 class _Subscription:
@@ -42,12 +37,15 @@ class _Subscription:
 
 
 class Listener:
+    # Identities of events that were delivered, for those that come on another way; repetitions on the same are known by
+    # their number before.
+    max_seen = 32 if MICROPYTHON else 4096
+
     def __init__(self, node: "Node") -> None:
         self.node = node
         self.subscriptions: dict[bytes, _Subscription] = {}
         self.groups = Groups(self._on_change)
         self.reassembly = Reassembly(self._on_drop)
-        self.max_seen = MAX_SEEN
         self._seen: dict[tuple[str, int], None] = Ordered()
 
     def subscribe(self, subject: str, condition: "Any", handler: "Any", names: "Sequence[str] | None") -> None:
@@ -101,7 +99,7 @@ class Listener:
         if heard.is_done(piece.number):
             return drop("repeated")
         used = self.reassembly.used
-        found = self.reassembly.receive(piece, now, SILENCE * heard.every)
+        found = self.reassembly.receive(piece, now, SILENCE * heard.beacon.every)
         if found is not None:
             self.node.count("in pieces", self.reassembly.used - used)
             heard.done(piece.number)
@@ -148,7 +146,7 @@ class Listener:
 
     def _on_change(self, what: str, group: "Group", heard: "Heard", now: int) -> None:
         if not heard.inside:
-            self.reassembly.forget(subject_hash(heard.subject) + heard.sender, "left")
+            self.reassembly.forget(heard.beacon.subject + heard.beacon.sender, "left")
         if what != "outside":
             self.node.tell(self.node.on_member, what, group, now)
 
