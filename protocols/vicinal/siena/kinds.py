@@ -56,9 +56,6 @@ class Kinds:
             one = self._kinds[name] = Kind(self._next, condition, tags, durable)
             if not self._covering or not any([_covers(root, one) for root in self.roots.values()]):
                 self._raise(one)
-                for root in list(self.roots.values()) if self._covering else ():
-                    if root is not one and _covers(one, root):
-                        self._lower(root)
         one.holders += 1
         return one
 
@@ -80,6 +77,9 @@ class Kinds:
     def _raise(self, one: Kind) -> None:
         self.roots[one.key] = one
         self._told(one.key, one)
+        for root in list(self.roots.values()) if self._covering else ():
+            if root is not one and root.holders and _covers(one, root):
+                self._lower(root)
 
     def _lower(self, one: Kind) -> None:
         del self.roots[one.key]
