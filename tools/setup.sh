@@ -1,6 +1,7 @@
 #!/bin/bash
 # What the Makefile needs of the machine: Python 3.11 or later with venv, Java 17 or later for the Spark tests,
-# mkfs.xfs for the power-cut test, mosquitto and nats-server for `make bench` to measure the broker beside.
+# mkfs.xfs for the power-cut test, gpsd for the tests of location, mosquitto and nats-server for `make bench` to measure
+# the broker beside.
 # As root on Debian what is missing is installed; else it is named with the command that installs it. The last line
 # on stdout, and the only one, is the Python to use; everything said to people goes to stderr.
 set -euo pipefail
@@ -72,6 +73,12 @@ if ! command -v mkfs.xfs >/dev/null && can_install; then
     install xfsprogs || true
 fi
 
+# The tests of the Pi's Bluetooth run against a private D-Bus with a mock of bluetoothd, which runs in Debian's own Python
+# as its libraries are there; elsewhere they are skipped and say so.
+if { ! command -v dbus-daemon || ! /usr/bin/python3 -c 'import dbusmock, gi'; } >/dev/null 2>&1 && can_install; then
+    install dbus python3-dbusmock python3-gi || true
+fi
+
 # Without them `make bench` leaves out what it measures beside them, and says so. It starts its own: as services of this
 # machine, which Debian makes of them, nobody has asked for them.
 peers=()
@@ -80,6 +87,14 @@ for peer in mosquitto nats-server; do
 done
 if [ ${#peers[@]} -gt 0 ] && can_install && install "${peers[@]}" && command -v systemctl >/dev/null; then
     systemctl disable --now "${peers[@]}" >/dev/null 2>&1 || true
+fi
+
+# The tests of location feed a real gpsd with gpsfake (of gpsd-clients); without them they are skipped and say so. This
+# service, too, nobody has asked for.
+if { [ -z "$(PATH=$PATH:/usr/sbin command -v gpsd)" ] || ! command -v gpsfake >/dev/null; } && can_install; then
+    if install gpsd gpsd-tools gpsd-clients && command -v systemctl >/dev/null; then
+        systemctl disable --now gpsd.socket gpsd.service >/dev/null 2>&1 || true
+    fi
 fi
 
 echo "$python"

@@ -224,8 +224,8 @@ class Advertiser:
             async with asyncio.timeout(PATIENCE):
                 answer = await self._bus.call(request)
         except (OSError, EOFError, TimeoutError) as error:
-            raise RadioError(f"{member} on {self.adapter}: {error or 'no answer'}. {_NO_BLUEZ}") from error
-        if answer is not None and answer.message_type is MessageType.ERROR:
+            raise RadioError(f"{member} on {self.adapter}: {error!r}. {_NO_BLUEZ}") from error
+        if answer.message_type is MessageType.ERROR:
             self._registered = False
             said = " ".join(str(part) for part in answer.body)
             raise RadioError(f"{member} on {self.adapter}: {answer.error_name} {said}. {_NO_BLUEZ}")
