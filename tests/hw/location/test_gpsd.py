@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hw.location import conftest
 from hw.location.conftest import Process, free_port, program
 from hw.location.drive import Second, drive, sentences
 from hypothesis import given
@@ -309,6 +310,16 @@ def assert_right(fix: Fix, truth: dict[int, Second]) -> None:
     lat, lon = second.position
     assert abs(fix.lat - lat) <= 1, (fix, second)
     assert abs(fix.lon - lon) <= 1, (fix, second)
+
+
+def test_without_gpsd_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conftest, "SBIN", "/nowhere")
+    monkeypatch.setenv("CI", "false")
+    with pytest.raises(pytest.skip.Exception, match=r"gpsd is not there\. As root on Debian: apt-get install"):
+        program("gpsd")
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="gpsd is not there"):
+        program("gpsd")
 
 
 def test_gpsfake_drives_gpsd(start: Start, tmp_path: Path) -> None:
