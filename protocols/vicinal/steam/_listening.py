@@ -102,39 +102,50 @@ class Listener:
         found = self.reassembly.receive(piece, now, SILENCE * heard.beacon.every)
         if found is not None:
             self.node.count("in pieces", self.reassembly.used - used)
-            heard.done(piece.number)
-            self._assembled(subscription, piece.typed, found[0], found[1], now)
+            if self._assembled(subscription, piece.typed, found[0], found[1], now):
+                heard.done(piece.number)
         return None
 
-    def _assembled(self, subscription: _Subscription, typed: bool, check: bytes, data: bytes, now: int) -> None:
+    def _assembled(self, subscription: _Subscription, typed: bool, check: bytes, data: bytes, now: int) -> bool:
+        """Whether it need not be put together again."""
         node = self.node
         node.count("in assembled")
         if check != check_of(subscription.seed if typed else b"", data):
-            return node.count("event dropped: checksum")
+            node.count("event dropped: checksum")
+            return False
         try:
             event = decode(data, subscription.subject, subscription.names if typed else None)
         except VicinalError:
-            return node.count("event dropped: undecodable")
-        identity = event.identity
-        if identity is not None:
-            if identity in self._seen:
-                return node.count("event dropped: duplicate")
-            if len(self._seen) >= self.max_seen:
-                del self._seen[list(self._seen)[0] if MICROPYTHON else next(iter(self._seen))]
-            self._seen[identity] = None
-        if event.attrs.get("Expires", now + 1) <= now:
-            return node.count("event dropped: expired")
+            node.count("event dropped: undecodable")
+            return True
         if not self._inside(event):
-            return node.count("event dropped: outside")
-        wanted = [
-            handler for condition, handler in subscription.handlers if condition is None or condition.matches(event)
-        ]
-        if not wanted:
-            return node.count("event dropped: filter")
-        node.count("in delivered")
+            node.count("event dropped: outside")
+            return False  # we may come there yet
+        wanted = []
+        if self._is_known(event.identity):
+            why = "duplicate"
+        elif event.attrs.get("Expires", now + 1) <= now:
+            why = "expired"
+        else:
+            for condition, handler in subscription.handlers:
+                if condition is None or condition.matches(event):
+                    wanted.append(handler)
+            why = "" if wanted else "filter"
+        node.count("event dropped: " + why if why else "in delivered")
         for handler in wanted:
             node.tell(handler, event, now)
-        return None
+        return True
+
+    def _is_known(self, identity: "tuple[str, int] | None") -> bool:
+        """Whether it came before, perhaps on another way."""
+        if identity is None:
+            return False
+        if identity in self._seen:
+            return True
+        if len(self._seen) >= self.max_seen:
+            del self._seen[list(self._seen)[0] if MICROPYTHON else next(iter(self._seen))]
+        self._seen[identity] = None
+        return False
 
     def _inside(self, event: "Event") -> bool:
         """Of an area that the event has for itself. A relative one is its announcement's business."""
