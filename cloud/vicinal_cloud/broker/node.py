@@ -44,12 +44,6 @@ if TYPE_CHECKING:
 __all__ = ["Node", "clock"]
 
 
-def _nothing_else_waits() -> bool:
-    """Whether this is the last that the loop does in this turn: then there is nothing to wait for before writing, and a
-    turn more would only be a delay. A loop that does not show it gets its turn."""
-    return not getattr(asyncio.get_running_loop(), "_ready", True)
-
-
 def clock() -> Callable[[], int]:
     """Milliseconds that never go back, and are those of the wall clock at the start: timers need the one, the trail of
     an event the other."""
@@ -66,7 +60,8 @@ class Node:
         storage: Storage | None = None,
         ping_after: int = PING_AFTER,
     ) -> None:
-        """`neighbours` are the brokers that may connect; true for those that this one dials."""
+        """Within a running loop. `neighbours` are the brokers that may connect; true for those that this one dials."""
+        self._loop = asyncio.get_running_loop()
         self.engine = engine
         self.neighbours = neighbours
         self.now = now
@@ -217,17 +212,17 @@ class Node:
         self._dirty.add(link)
         self.pump()
         self._reading = False
-        if _nothing_else_waits():
-            self._flush()
-        else:
+        # If this is the last that the loop does in this turn, there is nothing to wait for before writing, and a turn
+        # more would only be a delay. A loop that does not show it gets its turn.
+        if getattr(self._loop, "_ready", True):
             self._flush_at_the_end()
+        else:
+            self._flush()
 
     def pump(self) -> None:
-        """Carry out what the engine wants done."""
+        """Carry out what the engine wants done, and give it what it had no room for."""
         while True:
             deliveries, actions = self.engine.deliveries(), self.engine.actions()
-            if not deliveries and not actions:
-                break
             for event, trail, takers in deliveries:
                 self._deliver(event, trail, takers)
             for kind, other, what in actions:
@@ -235,8 +230,9 @@ class Node:
                     self._send(other, what)
                 elif self.storage is not None:
                     self._catch_up(kind, other, what)
-            if self._owed:
-                self._hand_on()
+            if not self._owed or not (deliveries or actions):
+                break
+            self._hand_on()
         self._set_timer()
 
     def _catch_up(self, kind: str, broker: str, offset: int) -> None:
@@ -286,7 +282,7 @@ class Node:
         """Of this turn of the loop."""
         if not self._flushing and not self._reading:
             self._flushing = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flushing = False
@@ -409,7 +405,7 @@ class Node:
         self._timer, self._timer_due = None, due
         if due is not None:
             delay = max(due - self.now(), 1) / 1000
-            self._timer = asyncio.get_running_loop().call_later(delay, self._timeout)
+            self._timer = self._loop.call_later(delay, self._timeout)
 
     def _timeout(self) -> None:
         self._timer = self._timer_due = None
