@@ -1,7 +1,7 @@
 """A small radio for tests of vicinal.steam: everybody hears everybody, less what is lost, and sometimes twice.
 
-The virtual radio with range, channels and collisions is a product of its own; this one has no physics, so that a law over it
-is a law of the protocol.
+The virtual radio with range, channels and collisions is a product of its own; this one has no physics, so that a law
+over it is a law of the protocol.
 """
 
 import random

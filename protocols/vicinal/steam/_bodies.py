@@ -4,7 +4,7 @@ Two forms, by what was announced. With names, where nobody need know the type be
 (spec/wire.md). Where both sides know the names of the parameters, as STEAM's event types have it (seed 001, 6.3.2),
 values go by index:
 
-    full     wire.encode(event)                                          a Speed event: 65 bytes
+    full     wire.encode(event)                                          a Speed event: 52 bytes
     typed    [producer, seq, attributes, value, value, ...]              the same: 29 bytes
 
 Either holds the identity (producer, seq) as it was given, so that an event heard twice, or on two ways, is one. The
