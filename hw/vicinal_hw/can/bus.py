@@ -143,6 +143,11 @@ class Bus:
         """Nothing on the wire and nobody waiting."""
         return not (self._sending or self._waiting or self._suspended)
 
+    @property
+    def free_at(self) -> int:
+        """No contest before that, if whoever is sending stays on the bus. In the past: at any time."""
+        return self._free
+
     # Arbitration
 
     def _wants(self, controller: Controller) -> None:

@@ -7,7 +7,8 @@
 
 After everything that a node hears or does, its mailbox is made to hold what the node wants sent now: the one-frame
 rule. A frame on the wire cannot be exchanged; if it is destroyed there, it comes back, and what is wanted then goes
-next.
+next. Priorities that rise while the bus is busy are looked at when it is free again: nobody can see the difference, and
+a full bus is simulated in less time.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,30 +44,47 @@ class Station:
 
     def update(self) -> None:
         """To be called after the node was told something behind the simulation's back: a publish, say."""
-        controller = self.controller
-        timer = self.node.next_timeout()
+        controller, node, simulation = self.controller, self.node, self._simulation
         if controller.state is not State.BUS_OFF:
-            wanted = self.node.frame_to_send(self._simulation.now)
+            wanted = node.frame_to_send(simulation.now)
             held = controller.mailbox
             if wanted is not held and wanted != held and (held is None or controller.abort()) and wanted is not None:
                 controller.load(wanted)
-            timer = self.node.next_timeout()
-        else:
+        self._wait()
+
+    def _wait(self) -> None:
+        timer, promotion = self.node.next_timeouts()
+        if self.controller.state is State.BUS_OFF:
             again = self.recovery.next_timeout()
             timer = again if timer is None else min(timer, again)
+        elif promotion is not None:
+            # Priorities count when the bus is contested, and not while somebody has it.
+            free = self._simulation.bus.free_at // MICROSECOND
+            if free > promotion:
+                promotion = free
+            if timer is None or promotion < timer:
+                timer = promotion
         if timer != self._timer:
             self._timer = timer
             if timer is not None:
                 self._simulation._set_timer(timer, self)
 
     def _expire(self, time: int) -> None:
-        if self._timer == time:
-            self._timer = None
-            now = self._simulation.now
-            if self.controller.state is State.BUS_OFF:
-                self._report(now)
-            self.node.handle_timeout(now)
-            self.update()
+        if self._timer != time:
+            return
+        self._timer = None
+        now = self._simulation.now
+        if self.controller.state is State.BUS_OFF:
+            self._report(now)
+        elif self._only_promoted(now) and self._simulation.bus.free_at // MICROSECOND > now:
+            self._wait()
+            return
+        self.node.handle_timeout(now)
+        self.update()
+
+    def _only_promoted(self, now: int) -> bool:
+        due = self.node.next_timeouts()[0]
+        return due is None or due > now
 
     def _report(self, now: int) -> None:
         if self.recovery.report(NAMES[self.controller.state], now):

@@ -77,6 +77,7 @@ class Node:
         self._message: Message | None = None  # to which the frame in the mailbox belongs
         self._frame: Frame | None = None
         self._due: int | None = None
+        self._promotion: int | None = None  # when the frame gets another priority, and nothing else happens
 
     # What the shell calls
 
@@ -100,7 +101,8 @@ class Node:
         self._finish(now)
 
     def frame_to_send(self, now: int) -> "Frame | None":
-        if self._due is not None and now >= self._due:
+        due = self.next_timeout()
+        if due is not None and now >= due:
             self.handle_timeout(now)
         return self._frame
 
@@ -137,9 +139,16 @@ class Node:
         self._finish(now)
 
     def next_timeout(self) -> "int | None":
-        return self._due
+        return _earlier(self._due, self._promotion)
+
+    def next_timeouts(self) -> "tuple[int | None, int | None]":
+        """When something happens, and when only the priority of the frame to send changes: whoever knows that the bus
+        is busy until later need not ask before."""
+        return self._due, self._promotion
 
     def handle_timeout(self, now: int) -> None:
+        if self._due is None or now < self._due:
+            return self._choose(now)
         expired, late = self.queue.handle_timeout(now)
         for message in expired:
             self._drop(message, "expired", now)
@@ -266,14 +275,22 @@ class Node:
         self.count("sent unknown")
 
     def _finish(self, now: int) -> None:
-        """What to send, and until when; then tell those who are to be told."""
+        """When something happens and what to send; then tell those who are to be told."""
         due = self.queue.next_timeout()
-        message, frame = None, None
         if self._reassembly is not None:
             due = _earlier(due, self._reassembly.next_timeout())
         if self._hrt is not None:
-            frame = self._hrt.frame
             due = _earlier(due, self._hrt.next_timeout(now))
+        self._due = due
+        self._choose(now)
+        while self._told:
+            handler, what, detail, at = self._told.pop(0)
+            handler(what, detail, at)
+
+    def _choose(self, now: int) -> None:
+        """What to send, and how long with this priority."""
+        message = until = None
+        frame = None if self._hrt is None else self._hrt.frame
         if self.silent:
             frame = None
         elif frame is None:
@@ -287,11 +304,7 @@ class Node:
                 frame = self._frame
                 if frame is None or frame.id != number or frame.data is not message.payload:
                     frame = Frame(number, message.payload)
-                due = _earlier(due, until)
-        self._message, self._frame, self._due = message, frame, due
-        while self._told:
-            handler, what, detail, at = self._told.pop(0)
-            handler(what, detail, at)
+        self._message, self._frame, self._promotion = message, frame, until
 
 
 def _earlier(a: "int | None", b: "int | None") -> "int | None":

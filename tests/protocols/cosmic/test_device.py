@@ -8,45 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from vicinal_tools.bench import device
+from vicinal_tools.bench import cosmic, device
 
 ROOT = Path(__file__).parent.parent.parent.parent
 MICROPYTHON = ROOT / ".tools" / "micropython" / "micropython"
-LIMIT = 24 * 1024
-
-OPEN = """
-import gc
-
-gc.collect()
-before = gc.mem_alloc()
-from vicinal.cosmic.channels import NrtChannel, Raw, SrtChannel
-from vicinal.cosmic.hrt import HrtChannel
-from vicinal.cosmic.node import Node
-from vicinal.cosmic.slot import Slot
-
-def handler(what, detail, now):
-    pass
-
-node = Node(5, 500000)
-brake = HrtChannel(node, 200, Slot("Brake", 1000, 10000, 8, 1, 500000, 20), Raw)
-speed = SrtChannel(node, 201, 20000, 100000, Raw)
-notes = NrtChannel(node, 202, 251, Raw)
-for channel in (brake, speed, notes):
-    channel.announce(0, handler)
-    channel.subscribe(handler, 0, handler)
-    channel.publish(b"12345678", 500)
-now = 1000
-for _ in range(3):
-    frame = node.frame_to_send(now)
-    if frame is None:
-        raise SystemExit("nothing to send")
-    now += 300
-    node.frame_sent(frame, now)
-if node.counters != {"out accepted": 3, "out sent": 3}:
-    raise SystemExit(str(node.counters))
-gc.collect()
-print(gc.mem_alloc() - before)
-"""
 
 # All classes of channels between two nodes, with a lost frame and a late one; every value printed.
 BOTH = """
@@ -124,7 +89,7 @@ print([recovery.report(state, 0) for state in ("active", "bus-off", "bus-off", "
 
 @pytest.mark.micropython
 def test_three_channels_open_in_under_24_kib() -> None:
-    assert 0 < device.measure(MICROPYTHON, OPEN) < LIMIT
+    assert 0 < device.measure(MICROPYTHON, cosmic.OPEN) < cosmic.GOAL_HEAP
 
 
 @pytest.mark.micropython
