@@ -303,7 +303,8 @@ class Broker(Delivering):
             self._count("published again")
             return None
         mine = self._local.match(event)
-        goals = self._goals(event, tags, mine)
+        is_for_here = self._is_for_here(tags)
+        goals = self._goals(event, tags, mine) if len(self.interest) or not is_for_here else []
         for broker, _ in goals:
             if broker in self._out and len(self._out[broker].packets) >= MAX_QUEUE:
                 if self.records.topology.towards(self.name, broker) is not None:
@@ -314,7 +315,7 @@ class Broker(Delivering):
         here = 0
         if self._marks:
             self._mark_due([broker for broker, _ in goals] + ([self.name] if mine else []), now)
-        if mine and self._is_for_here(tags):
+        if mine and is_for_here:
             trail = ((self.name, (), now),) if self.trace or "Trace" in event.attrs else ()
             audience = self._audience(mine, tags, (), event)
             here = self._hand(event, trail, self._live(audience) if self.name in self._behind else audience)

@@ -66,9 +66,6 @@ def _publish(data: bytes) -> "Message | None":
     if data[2] != 0xF6:
         request, at = _small(data, 2)
     advert, at = _small(data, at)
-    head = data[at] if at < len(data) else 0
-    if head >> 5 != 2:
-        return None
     size, start = _small(data, at, 0x40)
     if request == -1 or advert < 0 or size < 0 or len(data) != start + size:
         return None
