@@ -201,6 +201,11 @@ def test_any_bytes_in_any_pieces(chunks: list[bytes], data: st.DataObject) -> No
     assert_accounted(whole)
 
 
+@pytest.mark.parametrize("track", ["360", "360.000", "359.995", "0"])
+def test_north(track: str) -> None:
+    assert reports(tpv(track=track)).fix(0) == Fix(10000000, 20000000, heading=0)
+
+
 def test_accuracy_of_an_older_gpsd() -> None:
     fix = reports(tpv(epx="3.5", epy="12.25")).fix(0)
     assert fix == Fix(10000000, 20000000, accuracy=12250)

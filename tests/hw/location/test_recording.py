@@ -142,6 +142,12 @@ def test_what_is_wrong_is_said(tmp_path: Path, name: str, text: str, said: str) 
     assert str(path) in str(caught.value)
 
 
+def test_north_and_a_leap_second(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("time,lat,lon,heading\n2016-12-31T23:59:60.5Z,1,2,360\n")
+    assert read_recording(path).fixes == [Fix(10000000, 20000000, 1483228800500, heading=0)]
+
+
 def test_a_recording_ends_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recording, "MAX_FIXES", 3)
     path = tmp_path / "x.jsonl"

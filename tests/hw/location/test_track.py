@@ -72,6 +72,12 @@ def test_what_a_track_may_say(fixes: list[Fix], start: int, later: int, interpol
             assert abs(turned(found.heading, b.heading, 36000) - turn * (1 - part)) <= 1
 
 
+def test_where_an_age_ends_and_what_is_known_between() -> None:
+    track = Track([Fix(0, 0, 0, accuracy=4000), Fix(0, 0, 5000, accuracy=7000), Fix(0, 0, 10001, accuracy=1)], 0)
+    ages = [(now, found and found.accuracy) for now in (4999, 10000, 10001, 15001, 15002) for found in [track.fix(now)]]
+    assert ages == [(4999, 7000), (10000, 7000), (10001, 1), (15001, 1), (15002, None)]
+
+
 def test_over_the_date_line() -> None:
     track = Track([Fix(0, 1_799_999_900, 0), Fix(0, -1_799_999_900, 1000)], 0)
     assert [track.fix(now).lon for now in (0, 250, 500, 750, 1000)] == [  # type: ignore[union-attr]
