@@ -12,11 +12,11 @@ from ._bodies import encode, seed_of
 from ._rotation import Outgoing, Rotation
 from .beacon import MAX_EVERY, UNIT, Beacon, check_area
 from .frames import Cut, structure
-from .groups import subject_hash
+from .groups import clash, subject_hash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from ..event import Event
@@ -70,21 +70,11 @@ class Announcer:
         every: int,
         validity: int,
         keep: bool,
-        minimum: "Proximity | None",
-        on_adapt: "Callable[[Proximity, bool, int], None] | None",
+        elastic: "Any",
     ) -> None:
         check_area(area)
         if every % UNIT or not UNIT <= every <= MAX_EVERY:
             raise LimitError("time between beacons", every, f"{UNIT} .. {MAX_EVERY} ms in steps of {UNIT}")
-        if validity < 1:
-            raise LimitError("validity", validity, "1 ms or more")
-        elastic = None
-        if minimum is not None:
-            from .elastic import Elastic, Losses
-
-            elastic = Elastic(area, minimum, on_adapt)
-            if self.node.losses is None:
-                self.node.losses = Losses()
         found = self.announced.get(subject)
         if found is None:
             if len(self.announced) >= MAX_ANNOUNCED:
@@ -92,9 +82,7 @@ class Announcer:
             found = Announcement(subject)
             for other in self.announced.values():
                 if other.hash == found.hash:
-                    raise LocalProtocolError(
-                        f"subjects {subject!r} and {other.subject!r} have the same hash: rename one"
-                    )
+                    raise clash(subject, other.subject)
             self.announced[subject] = found
         found.area = area
         found.names = None if names is None else tuple(names)
@@ -107,8 +95,7 @@ class Announcer:
 
     def unannounce(self, subject: str, now: int) -> None:
         found = self._live(subject)
-        for event in [event for event in self.rotation.fresh if event.owner is found]:
-            self._finish(event, "unannounced")
+        self.withdraw("unannounced", found)
         found.last = None
         found.repeat = 0
         if found.shown is None:
@@ -116,6 +103,12 @@ class Announcer:
         else:
             found.farewells = _BURST
             found.due = now
+
+    def withdraw(self, reason: str, owner: "Announcement | None" = None) -> None:
+        """The events of one announcement, or of all that are nowhere."""
+        for event in list(self.rotation.fresh):
+            if event.owner is owner or (owner is None and self._area_now(event.owner) is None):
+                self._finish(event, reason)
 
     def _live(self, subject: str) -> Announcement:
         found = self.announced.get(subject)

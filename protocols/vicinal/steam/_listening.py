@@ -6,12 +6,12 @@
 Cheap questions come first: most of what a radio hears is somebody else's, or heard before.
 """
 
-from .._compat import MICROPYTHON, Ordered
+from .._compat import MICROPYTHON, Ordered, const
 from ..errors import LimitError, LocalProtocolError, VicinalError
 from ._bodies import decode, seed_of
 from .beacon import read_beacon
 from .frames import FULL, check_of, read_piece
-from .groups import SILENCE, Groups, subject_hash
+from .groups import SILENCE, Groups, clash, subject_hash
 from .reassembly import Reassembly
 
 TYPE_CHECKING = False
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from .groups import Group, Heard
     from .node import Node
 
+# Events of an announcement that are remembered as done; a sender has at most half as many under way.
+_REMEMBERED = const(32)
 MAX_SUBSCRIPTIONS = 8 if MICROPYTHON else 256
 
 
 class _Subscription:
-    __slots__ = ("handlers", "names", "seed", "subject")
-
     def __init__(self, subject: str, names: "tuple[str, ...] | None") -> None:
         self.subject = subject
         self.names = names
@@ -45,7 +45,7 @@ class Listener:
         self.node = node
         self.subscriptions: dict[bytes, _Subscription] = {}
         self.groups = Groups(self._on_change)
-        self.reassembly = Reassembly(self._on_drop)
+        self.reassembly = Reassembly(node.drop)
         self._seen: dict[tuple[str, int], None] = Ordered()
 
     def subscribe(self, subject: str, condition: "Any", handler: "Any", names: "Sequence[str] | None") -> None:
@@ -57,7 +57,7 @@ class Listener:
                 raise LimitError("subjects a node subscribes to", len(self.subscriptions) + 1, MAX_SUBSCRIPTIONS)
             found = self.subscriptions[key] = _Subscription(subject, wanted)
         elif found.subject != subject:
-            raise LocalProtocolError(f"subjects {subject!r} and {found.subject!r} have the same hash: rename one")
+            raise clash(subject, found.subject)
         elif found.names != wanted:
             raise LocalProtocolError(f"subject {subject!r} has the names {found.names}, not {wanted}")
         found.handlers.append((condition, handler))
@@ -96,14 +96,14 @@ class Listener:
             return drop("outside")
         if piece.typed and subscription.names is None:
             return drop("no names")
-        if heard.is_done(piece.number):
+        if piece.number in heard.done:
             return drop("repeated")
         used = self.reassembly.used
         found = self.reassembly.receive(piece, now, SILENCE * heard.beacon.every)
         if found is not None:
             self.node.count("in pieces", self.reassembly.used - used)
             if self._assembled(subscription, piece.typed, found[0], found[1], now):
-                heard.done(piece.number)
+                heard.done = heard.done[1 - _REMEMBERED :] + [piece.number]
         return None
 
     def _assembled(self, subscription: _Subscription, typed: bool, check: bytes, data: bytes, now: int) -> bool:
@@ -160,16 +160,3 @@ class Listener:
             self.reassembly.forget(heard.beacon.subject + heard.beacon.sender, "left")
         if what != "outside":
             self.node.tell(self.node.on_member, what, group, now)
-
-    def _on_drop(self, reason: str, count: int) -> None:
-        self.node.drop(reason, count)
-
-    def next_timeout(self) -> "int | None":
-        first, second = self.groups.next_timeout(), self.reassembly.next_timeout()
-        if first is None or second is None:
-            return second if first is None else first
-        return min(first, second)
-
-    def handle_timeout(self, now: int) -> None:
-        self.groups.handle_timeout(now)
-        self.reassembly.handle_timeout(now)

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 class Outgoing:
     """An event under way out. `owner` is its announcement."""
 
-    __slots__ = (
-        "cut", "deadline", "event", "expires", "fresh", "number", "order", "owner", "place", "priority", "rounds",
-        "typed",
-    )  # fmt: skip
-
     def __init__(
         self,
         owner: "Any",

@@ -107,8 +107,6 @@ def check_of(seed: bytes, data: bytes) -> bytes:
 class Cut:
     """An event cut to pieces that are made when they are asked for, for an AD structure of `room` bytes."""
 
-    __slots__ = ("body", "count", "size")
-
     def __init__(self, data: bytes, seed: bytes, room: int) -> None:
         most = room - _STRUCTURE - _HEAD
         check = check_of(seed, data)

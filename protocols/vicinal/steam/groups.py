@@ -16,6 +16,7 @@ A node that does not know where it is, is inside of nothing.
 from struct import pack
 
 from .._compat import MICROPYTHON, Ordered, const
+from ..errors import LocalProtocolError
 from ..proximity import Proximity
 
 TYPE_CHECKING = False
@@ -28,8 +29,6 @@ __all__ = ["Group", "Groups", "Heard", "fnv24", "group_id", "subject_hash"]
 
 # One beacon of ten is lost: four in a row once in 10,000 intervals.
 SILENCE = const(4)
-# Events of an announcement that are remembered as done; a sender has at most half as many under way.
-_REMEMBERED = const(32)
 
 
 def fnv24(data: bytes) -> int:
@@ -44,6 +43,10 @@ def subject_hash(subject: str) -> bytes:
     return fnv24(subject.encode("utf-8")).to_bytes(3, "big")
 
 
+def clash(one: str, other: str) -> LocalProtocolError:
+    return LocalProtocolError(f"subjects {one!r} and {other!r} have the same hash: rename one")
+
+
 def group_id(subject: bytes, area: Proximity, sender: "bytes | None" = None) -> int:
     """`subject` is its hash. Of a relative area with its `sender`, wherever it is."""
     shape = bytes((area.shape,)) + pack(">HH", area.dimx, area.dimy)
@@ -55,8 +58,6 @@ def group_id(subject: bytes, area: Proximity, sender: "bytes | None" = None) -> 
 class Group:
     """`area` is as its members last heard it."""
 
-    __slots__ = ("area", "id", "members", "subject")
-
     def __init__(self, id: int, subject: str, area: Proximity) -> None:
         self.id = id
         self.subject = subject
@@ -67,7 +68,7 @@ class Group:
 class Heard:
     """An announcement as it was last heard, and which of its events are done."""
 
-    __slots__ = ("_done", "at", "beacon", "group", "inside", "rssi", "subject")
+    __slots__ = ("at", "beacon", "done", "group", "inside", "rssi", "subject")
 
     def __init__(self, subject: str, beacon: "Beacon") -> None:
         self.subject = subject
@@ -76,19 +77,11 @@ class Heard:
         self.at = 0
         self.rssi = 0
         self.inside = False
-        self._done: list[int] = []
+        self.done: list[int] = []  # numbers of the last events that are
 
     @property
     def until(self) -> int:
         return self.at + SILENCE * self.beacon.every
-
-    def is_done(self, number: int) -> bool:
-        return number in self._done
-
-    def done(self, number: int) -> None:
-        self._done.append(number)
-        if len(self._done) > _REMEMBERED:
-            self._done.pop(0)
 
 
 class Groups:
@@ -100,7 +93,9 @@ class Groups:
 
     def __init__(self, on_change: "Callable[[str, Group, Heard, int], None]") -> None:
         self.joined: dict[int, Group] = Ordered()
-        self.heard: dict[bytes, Heard] = Ordered()  # by hash of the subject and sender
+        self.heard: dict[bytes, Heard] = Ordered()  # by hash of the subject and sender; silent for longest first
+        self._inside = 0  # of those heard
+        self._due: int | None = None  # nothing is over before
         self._on_change = on_change
         self._position: tuple[int, int] | None = None
 
@@ -117,12 +112,15 @@ class Groups:
                 return "farewell"
             if len(self.heard) >= self.max_heard and not self._make_room(now):
                 return "no room"
-            heard = self.heard[key] = Heard(subject, beacon)
+            heard = Heard(subject, beacon)
         elif 0 < (heard.beacon.number - beacon.number & 0xFF) < 128:
             return "late beacon"  # another radio has been faster
         elif not beacon.every:
             self._forget(key, now)
             return ""
+        else:
+            del self.heard[key]  # to the end
+        self.heard[key] = heard
         heard.at = now
         heard.rssi = rssi
         group = group_id(beacon.subject, beacon.area, beacon.sender if beacon.relative else None)
@@ -130,6 +128,8 @@ class Groups:
             self._leave(heard, now)
             heard.group = group
         heard.beacon = beacon
+        if self._due is None or heard.until < self._due:
+            self._due = heard.until
         self._see(heard, now)
         return ""
 
@@ -139,12 +139,16 @@ class Groups:
             self._forget(key, now)
 
     def next_timeout(self) -> "int | None":
-        times = [heard.until for heard in self.heard.values()]
-        return min(times) if times else None
+        """Never later than something is over; sometimes sooner."""
+        return self._due
 
     def handle_timeout(self, now: int) -> None:
+        if self._due is None or now < self._due:
+            return
         for key in [key for key, heard in self.heard.items() if now >= heard.until]:
             self._forget(key, now)
+        times = [heard.until for heard in self.heard.values()]
+        self._due = min(times) if times else None
 
     def _see(self, heard: Heard, now: int) -> None:
         position = self._position
@@ -157,6 +161,7 @@ class Groups:
         group.area = heard.beacon.area
         if not heard.inside:
             heard.inside = True
+            self._inside += 1
             group.members += 1
             if group.members == 1:
                 self._on_change("joined", group, heard, now)
@@ -165,6 +170,7 @@ class Groups:
         if not heard.inside:
             return
         heard.inside = False
+        self._inside -= 1
         group = self.joined[heard.group]
         group.members -= 1
         if group.members:
@@ -179,9 +185,11 @@ class Groups:
     def _make_room(self, now: int) -> bool:
         """The one that was heard least lately, of those we are not inside of."""
         self.handle_timeout(now)
-        if len(self.heard) >= self.max_heard:
-            outside = [(heard.at, key) for key, heard in self.heard.items() if not heard.inside]
-            if not outside:
-                return False
-            self._forget(min(outside)[1], now)
-        return True
+        if len(self.heard) < self.max_heard:
+            return True
+        if self._inside < len(self.heard):
+            for key, heard in self.heard.items():
+                if not heard.inside:
+                    del self.heard[key]
+                    return True
+        return False

@@ -110,6 +110,8 @@ class Node:
     def set_position(self, lat: "int | None", lon: "int | None", now: int) -> None:
         if lat is None or lon is None:
             self.position = None
+            if self._announcer is not None:
+                self._announcer.withdraw("no position")
         else:
             from ..proximity import _check_position
 
@@ -120,16 +122,21 @@ class Node:
         self._finish()
 
     def next_timeout(self) -> "int | None":
-        times = [part.next_timeout() for part in (self._announcer, self._listener) if part is not None]
-        known = [time for time in times if time is not None]
-        return min(known) if known else None
+        known = [part.next_timeout() for part in self._parts()]
+        times = [time for time in known if time is not None]
+        return min(times) if times else None
 
     def handle_timeout(self, now: int) -> None:
-        if self._announcer is not None:
-            self._announcer.handle_timeout(now)
-        if self._listener is not None:
-            self._listener.handle_timeout(now)
+        for part in self._parts():
+            part.handle_timeout(now)
         self._finish()
+
+    def _parts(self) -> "list[Any]":
+        """Those with timers."""
+        found: list[Any] = [] if self._announcer is None else [self._announcer]
+        if self._listener is not None:
+            found += [self._listener.groups, self._listener.reassembly]
+        return found
 
     # The application
 
@@ -149,7 +156,14 @@ class Node:
         `validity` ms at most; `keep` says the last again and again for those who join. With `names`, the parameters
         in order, events are short, and for those alone who subscribe with the same. With a `minimum` the area is
         elastic (elastic.py). Announced again, it changes."""
-        self._announcing().announce(subject, area, now, names, every, validity, keep, minimum, on_adapt)
+        elastic = None
+        if minimum is not None:
+            from .elastic import Elastic, Losses
+
+            elastic = Elastic(area, minimum, on_adapt)
+            if self.losses is None:
+                self.losses = Losses()
+        self._announcing().announce(subject, area, now, names, every, validity, keep, elastic)
 
     def unannounce(self, subject: str, now: int) -> None:
         self._announcing().unannounce(subject, now)

@@ -47,58 +47,47 @@ class Reassembly:
         self.received = 0
         self.used = 0
         self.pending = 0
+        self.events = 0
         self.bytes = 0
-        self._events: dict[tuple[bytes, int], _Pending] = Ordered()  # oldest first
-
-    def __len__(self) -> int:
-        return len(self._events)
+        self._of: dict[bytes, dict[int, _Pending]] = {}  # by subject and sender, then by number, oldest first
+        self._due: int | None = None  # nothing is over before
 
     def receive(self, piece: "Piece", now: int, patience: int) -> "tuple[bytes, bytes] | None":
         """`patience` is how long after its first piece an event may take."""
         self.received += 1
-        key = (piece.subject + piece.sender, piece.number)
-        event = self._events.get(key)
-        if event is not None and now >= event.until:
-            self._give_up(key, "timeout")
-            event = None
+        self.handle_timeout(now)
+        if piece.count == 1:
+            return self._whole([piece.chunk], 1)
+        key, number, cost = piece.subject + piece.sender, piece.number, _OVERHEAD + len(piece.chunk)
+        event = self._of.get(key, {}).get(number)
         if event is None:
-            if piece.count == 1:
-                return self._whole([piece.chunk], 1)
-            event = self._begin(key, piece, now, patience)
-            if event is None:
-                return None
+            if len(self._of.get(key, ())) >= self.sender_events:
+                # By when it began, not by number: numbers run around.
+                self._give_up(key, list(self._of[key])[0], "superseded")
+            if self.events >= self.max_events or self.bytes + cost > self.max_bytes:
+                return self._drop("no room")
+            event = _Pending(piece, now + patience)
+            self._of.setdefault(key, Ordered())[number] = event
+            self.events += 1
+            if self._due is None or event.until < self._due:
+                self._due = event.until
         first, chunks = event.first, event.chunks
         if first.count != piece.count or len(first.chunk) != len(piece.chunk) or first.typed != piece.typed:
             return self._drop("mismatch")
         if piece.index in chunks:
             return self._drop("repeated")
-        if self.bytes + _OVERHEAD + len(piece.chunk) > self.max_bytes:
-            if not chunks:
-                del self._events[key]
+        if self.bytes + cost > self.max_bytes:
             return self._drop("no room")
         chunks[piece.index] = piece.chunk
-        self.bytes += _OVERHEAD + len(piece.chunk)
+        self.bytes += cost
         self.pending += 1
         if len(chunks) < piece.count:
             return None
-        self._remove(key)
+        self._remove(key, number)
         missing = [i for i in range(piece.count) if i not in chunks]
         if missing:  # then the parity is there, and it is the XOR of all that is
             chunks[missing[0]] = xor(list(chunks.values()))
         return self._whole([chunks[i] for i in range(piece.count)], piece.count)
-
-    def _begin(self, key: "tuple[bytes, int]", piece: "Piece", now: int, patience: int) -> "_Pending | None":
-        of_sender = [other for other in self._events if other[0] == key[0]]
-        if len(of_sender) >= self.sender_events:
-            # By when it began, not by number: numbers run around.
-            self._give_up(of_sender[0], "superseded")
-        elif len(self._events) >= self.max_events:
-            self.handle_timeout(now)
-            if len(self._events) >= self.max_events:
-                self._drop("no room")
-                return None
-        event = self._events[key] = _Pending(piece, now + patience)
-        return event
 
     def _whole(self, chunks: "list[bytes]", count: int) -> "tuple[bytes, bytes] | None":
         found = data_of(chunks)
@@ -109,25 +98,36 @@ class Reassembly:
 
     def forget(self, key: bytes, reason: str) -> None:
         """Gives up all that one sender has under way of a subject."""
-        for other in [other for other in self._events if other[0] == key]:
-            self._give_up(other, reason)
+        for number in list(self._of.get(key, ())):
+            self._give_up(key, number, reason)
 
     def next_timeout(self) -> "int | None":
-        times = [event.until for event in self._events.values()]
-        return min(times) if times else None
+        """Never later than something is over; sometimes sooner."""
+        return self._due
 
     def handle_timeout(self, now: int) -> None:
-        for key in [key for key, event in self._events.items() if now >= event.until]:
-            self._give_up(key, "timeout")
+        if self._due is None or now < self._due:
+            return
+        self._due = None
+        for key in list(self._of):
+            for number, event in list(self._of[key].items()):
+                if now >= event.until:
+                    self._give_up(key, number, "timeout")
+                elif self._due is None or event.until < self._due:
+                    self._due = event.until
 
-    def _remove(self, key: "tuple[bytes, int]") -> int:
-        event = self._events.pop(key)
-        self.bytes -= (_OVERHEAD + len(event.first.chunk)) * len(event.chunks)
-        self.pending -= len(event.chunks)
-        return len(event.chunks)
+    def _remove(self, key: bytes, number: int) -> int:
+        event = self._of[key].pop(number)
+        if not self._of[key]:
+            del self._of[key]
+        count = len(event.chunks)
+        self.events -= 1
+        self.bytes -= (_OVERHEAD + len(event.first.chunk)) * count
+        self.pending -= count
+        return count
 
-    def _give_up(self, key: "tuple[bytes, int]", reason: str) -> None:
-        self._drop(reason, self._remove(key))
+    def _give_up(self, key: bytes, number: int, reason: str) -> None:
+        self._drop(reason, self._remove(key, number))
 
     def _drop(self, reason: str, count: int = 1) -> "tuple[bytes, bytes] | None":
         """Gives what receive() gives when there is no event."""

@@ -79,9 +79,9 @@ class Books(Reassembly):
 
     def check(self) -> None:
         assert self.received == self.used + self.pending + sum(self.dropped.values())
-        assert len(self) <= self.max_events
+        assert self.events <= self.max_events
         assert 0 <= self.bytes <= self.max_bytes
-        assert (self.pending == 0) == (len(self) == 0) == (self.bytes == 0)
+        assert (self.pending == 0) == (self.events == 0) == (self.bytes == 0)
 
 
 def pieces(data: bytes, number: int = 0, sender: bytes = A, room: int = 28, typed: bool = False) -> list[Piece]:
@@ -104,7 +104,7 @@ def test_any_order_with_one_missing_and_repetitions(data: bytes, draw: st.DataOb
             break
     assert found == [(check_of(b"", data), data)]
     assert books.used == whole[0].count
-    assert len(books) == 0
+    assert books.events == 0
 
 
 steps = st.lists(
@@ -118,43 +118,60 @@ steps = st.lists(
 def test_against_a_model(
     steps: list[tuple[int, bytes, int, bool, int]], max_events: int, sender_events: int, max_bytes: int
 ) -> None:
-    """Events of many lengths from two senders, interleaved. The model keeps sets of indexes and nothing else."""
+    """Events of many lengths from two senders, interleaved. The model is the page's rules over a list."""
     books, now = Books(), 0
     books.max_events, books.sender_events, books.max_bytes = max_events, sender_events, max_bytes
-    model: dict[tuple[bytes, int], tuple[int, set[int]]] = {}  # until, indexes; oldest first
+    model: list[tuple[tuple[bytes, int], int, list[Piece]]] = []  # whose, until, what is there; oldest first
+    dropped: dict[str, int] = {}
+
+    def drop(reason: str, count: int = 1) -> None:
+        dropped[reason] = dropped.get(reason, 0) + count
+
+    def give_up(event: tuple[tuple[bytes, int], int, list[Piece]], reason: str) -> None:
+        model.remove(event)
+        drop(reason, len(event[2]))
+
+    def cost(pieces: list[Piece]) -> int:
+        return sum(64 + len(piece.chunk) for piece in pieces)
+
     for number, sender, index, typed, wait in steps:
         now += wait
-        whole = pieces(bytes([number]) * (20 + 30 * number), number, sender)
+        data = bytes([number]) * (20 + 30 * number)
+        whole = pieces(data, number, sender)
         piece = whole[index % len(whole)]
         piece.typed = typed and number == 3
-        before = (books.used, dict(books.dropped))
         got = books.receive(piece, now, 100)
         books.check()
-        key = (sender, number)
-        if key in model and now >= model[key][0]:
-            del model[key]
-        if got is not None:
-            assert got[1] == bytes([number]) * (20 + 30 * number)
-            assert len(model.pop(key)[1] | {piece.index}) == piece.count
-            continue
-        if (books.dropped.get("no room", 0), books.dropped.get("mismatch", 0)) != (
-            before[1].get("no room", 0),
-            before[1].get("mismatch", 0),
-        ):
-            if key not in model and len([1 for other in model if other[0] == sender]) >= sender_events:
-                del model[next(other for other in model if other[0] == sender)]
+
+        for event in [event for event in model if now >= event[1]]:
+            give_up(event, "timeout")
+        room = cost([piece]) + sum(cost(event[2]) for event in model)
+        mine = [event for event in model if event[0] == (sender, number)]
+        if not mine:
+            others = [event for event in model if event[0][0] == sender]
+            if len(others) == sender_events:
+                room -= cost(others[0][2])
+                give_up(others[0], "superseded")
+            if len(model) == max_events or room > max_bytes:
+                drop("no room")
+            else:
+                model.append(((sender, number), now + 100, [piece]))
+        elif piece.typed != mine[0][2][0].typed:
+            drop("mismatch")
+        elif piece.index in [other.index for other in mine[0][2]]:
+            drop("repeated")
+        elif room > max_bytes:
+            drop("no room")
         else:
-            if key not in model:
-                of_sender = [other for other in model if other[0] == sender]
-                if len(of_sender) >= sender_events:
-                    del model[of_sender[0]]
-                model[key] = (now + 100, set())
-            model[key][1].add(piece.index)
-        # Those that are over may be swept at any time; the others are the same.
-        alive = {key: indexes for key, (until, indexes) in model.items() if now < until}
-        held = {(key[0][3:], key[1]): set(event.chunks) for key, event in books._events.items() if now < event.until}
-        assert held == alive
-        model = {key: value for key, value in model.items() if (SUBJECT + key[0], key[1]) in books._events}
+            mine[0][2].append(piece)
+        full = [event for event in model if len(event[2]) == event[2][0].count]
+        assert got == ((check_of(b"", data), data) if full else None)
+        for event in full:
+            model.remove(event)
+        assert books.dropped == dropped
+        assert books.pending == sum(len(event[2]) for event in model)
+        due = books.next_timeout()
+        assert not model or (due is not None and due <= min(event[1] for event in model))
 
 
 @spec("STEAM-27")
@@ -184,7 +201,7 @@ def test_limits_are_each_senders_and_everybodys() -> None:
     books.sender_events = 3
     books.receive(pieces(bytes(30), 7)[0], 3, 100)
     assert books.dropped == {"superseded": 1}
-    assert [key[1] for key in books._events] == [1, 2, 7]
+    assert list(books._of[SUBJECT + A]) == [1, 2, 7]
     books.receive(pieces(bytes(30), 0, B)[0], 3, 100)
     books.receive(pieces(bytes(30), 0, b"ccc")[0], 3, 100)
     assert books.dropped == {"superseded": 1, "no room": 1}
@@ -209,5 +226,5 @@ def test_forgetting_one_sender() -> None:
         for piece in pieces(bytes(30), 0, sender)[:2]:
             books.receive(piece, 0, 100)
     books.forget(SUBJECT + A, "left")
-    assert (books.dropped, [key[0] for key in books._events]) == ({"left": 2}, [SUBJECT + B])
+    assert (books.dropped, list(books._of)) == ({"left": 2}, [SUBJECT + B])
     books.check()
