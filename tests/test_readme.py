@@ -1,5 +1,6 @@
 """The front door: what the README says to paste, works."""
 
+import os
 import re
 import socket
 import subprocess
@@ -60,6 +61,22 @@ def test_the_broker_lines(tmp_path: Path) -> None:
         tmp_path,
     )
     assert "00D12345" in said
+
+
+def test_the_can_lines(tmp_path: Path) -> None:
+    """In one shell instead of two terminals, on a bus of its own."""
+    (block,) = [block for block in blocks("sh") if "can monitor" in block]
+    *write, monitor, send = block.replace(" car ", f" readme-{os.getpid()} ").splitlines()
+    said = run(
+        "\n".join(write)
+        + f"""
+        {monitor} > heard & listening=$!
+        trap 'kill $listening; wait' EXIT
+        until grep -q Speed heard; do {send} || true; sleep 0.5; done
+        cat heard""",
+        tmp_path,
+    )
+    assert '"license_no": "00D1234"' in said
 
 
 @pytest.mark.parametrize(
