@@ -5,7 +5,8 @@
     simulation.call_at(1_000, lambda: station.publish(event))      milliseconds, as nodes count
     simulation.run(60_000)
 
-Each station has its own clock phase, by the seed: real ones were not switched on in the same millisecond.
+Each station has its own clock phase, by the seed: real ones were not switched on in the same millisecond. A handler
+that publishes does so through its station.
 """
 
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from .turns import Turns
 __all__ = ["Simulation", "Station"]
 
 MILLISECOND = 1000
+SOONEST = 400
+"""ms; nothing that a node hears has a time that is over sooner: four beacon intervals, of which the least is 100 ms"""
 
 
 class Station:
@@ -68,10 +71,11 @@ class Station:
         self.radio.advertise(data, self._interval)
 
     def _on_heard(self, data: bytes, rssi: int, now: int) -> None:
-        self.node.receive(data, rssi, self._simulation.now)
-        # What the node wants to say because of it, it says at its next turn; a silent one has none.
-        if self._turns.idle:
-            self.update()
+        moment = self._simulation.now
+        self.node.receive(data, rssi, moment)
+        if self._timer is None or self._timer > moment + SOONEST:
+            self._timer = moment + SOONEST
+            self._simulation._set_timer(self._timer, self)
 
 
 class Simulation:

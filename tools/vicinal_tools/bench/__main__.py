@@ -7,7 +7,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from . import Row, can_decode, connections, cosmic, device, event_log, geometry, language, many_filters, peers
+from . import Row, can_decode, connections, cosmic, device, event_log, geometry, language, many_filters, peers, steam
 
 
 def main() -> int:
@@ -21,6 +21,7 @@ def main() -> int:
         ("event log", event_log),
         ("Index", many_filters),
         ("CAN log", can_decode),
+        ("STEAM in a town, for minutes", steam),
         ("COSMIC, a million slots, for minutes", cosmic),
         ("TLS connections, half a minute", connections),
         ("broker beside mosquitto and nats-server, for minutes", peers),

@@ -1,0 +1,1 @@
+"""What `vicinal ble` does, and the town that the bench of STEAM drives through."""
