@@ -1,6 +1,9 @@
 """COSMIC nodes on the virtual bus in stepped time."""
 
+from random import Random
+
 import pytest
+from cosmic_bus import TinyBus
 
 from vicinal.cosmic.bits import worst_bits
 from vicinal.cosmic.channels import NrtChannel, Raw, SrtChannel
@@ -93,3 +96,46 @@ def test_bus_off_on_a_full_bus_is_over_within_50_ms_and_loses_nothing() -> None:
     assert 2_816 < back - off <= 128 * longest + 2_816
     assert back - off < 50_000
     assert heard == [bytes([number]) for number in range(20)]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_is_that_of_a_bus_that_asks_everybody_each_time(seed: int) -> None:
+    """Stations look at rising priorities only when the bus is contested: against a model that asks all nodes."""
+    random = Random(seed)
+    bitrate = 1_000_000  # a bit is a microsecond: both count exactly
+    arrivals = []
+    for number in range(600):
+        at = random.randrange(60_000)
+        arrivals.append((at, random.randrange(16), at + random.randrange(300, 60_000), number.to_bytes(2, "big")))
+    arrivals.sort()
+
+    def publishers() -> tuple[list[Node], list[SrtChannel]]:
+        nodes = [Node(number, bitrate) for number in range(16)]
+        made = [SrtChannel(node, SPEED, 1, codec=Raw) for node in nodes]
+        for channel in made:
+            channel.announce(0)
+        for node in nodes:
+            node.channels = {}
+        return nodes, made
+
+    nodes, ours = publishers()
+    simulation = Simulation(Bus(bitrate))
+    stations = [simulation.attach(node, []) for node in nodes]
+    log: list[tuple[int, bytes]] = []
+    simulation.bus.controller("ear").on_receive = lambda frame, now: log.append((frame.id, frame.data))
+    model = TinyBus(bitrate, publishers()[0])
+    theirs = [SrtChannel(node, SPEED, 1, codec=Raw) for node in model.nodes]
+    for channel in theirs:
+        channel.announced = True
+    for at, place, deadline, data in arrivals:
+
+        def publish(at=at, place=place, deadline=deadline, data=data) -> None:  # type: ignore[no-untyped-def]
+            ours[place].publish(data, at, deadline)
+            stations[place].update()
+
+        simulation.call_at(at, publish)
+        model.at(at, lambda at=at, place=place, due=deadline, data=data: theirs[place].publish(data, at, due))
+    simulation.run(200_000)
+    model.run(200_000)
+    assert len(log) == 600
+    assert log == [(frame.id, frame.data) for _, frame in model.log]
