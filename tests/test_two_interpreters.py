@@ -71,6 +71,8 @@ def clean() -> set[str]:
         ("json_forms.json", "57.5", "57.25"),
         ("cosmic_binding.json", '"checksum": 4', '"gap": 4'),
         ("cosmic_binding.json", '"in_sync": true', '"in_sync": false'),
+        ("steam.json", '"frames": 2', '"frames": 1'),
+        ("steam.json", '"every": 25500', '"every": 25400'),
     ],
 )
 def test_the_suite_can_fail(tmp_path: Path, clean: set[str], file: str, old: str, new: str) -> None:

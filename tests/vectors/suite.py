@@ -27,6 +27,14 @@ from vicinal.filter._covering import overlaps as node_overlaps
 from vicinal.filter._simplify import simplify
 from vicinal.filter._text import text_of
 from vicinal.proximity import Proximity, distance
+from vicinal.steam._bodies import decode as decode_body
+from vicinal.steam._bodies import encode as encode_body
+from vicinal.steam._bodies import seed_of
+from vicinal.steam.beacon import Beacon
+from vicinal.steam.frames import Cut, Piece, check_of, payloads, structure
+from vicinal.steam.groups import group_id, subject_hash
+from vicinal.steam.reading import read as read_frame
+from vicinal.steam.reassembly import Reassembly as Pieces
 from vicinal.stream import FrameReader, frame
 
 
@@ -325,6 +333,58 @@ def clocks(vector):
     same(clock.drift, vector["drift"], "drift")
 
 
+def subject_hashes(vector):
+    same(subject_hash(vector["subject"]), unhex(vector["hash"]), "hash")
+
+
+def group_ids(vector):
+    """The `group` of a `subject` and an `area`; with a `sender` where it moves."""
+    sender = None if vector["sender"] is None else unhex(vector["sender"])
+    same(group_id(subject_hash(vector["subject"]), Proximity.parse(vector["area"]), sender), vector["group"], "group")
+
+
+def beacon_frames(vector):
+    """The fields are the frame `hex`, which goes out in `structure`."""
+    subject, sender, area = subject_hash(vector["subject"]), unhex(vector["sender"]), Proximity.parse(vector["area"])
+    written = Beacon(subject, sender, vector["number"], vector["every"], area, vector["relative"]).encode()
+    same(written, unhex(vector["hex"]), "written")
+    same(structure(written), unhex(vector["structure"]), "structure")
+    found = read_frame(written)
+    same((found.subject, found.sender, found.number), (subject, sender, vector["number"]), "read")
+    same((found.every, found.area == area, found.relative), (vector["every"], True, vector["relative"]), "read")
+
+
+def event_pieces(vector):
+    """An `event`, with its `names` or in full, is cut into `pieces`; all but any one give it back."""
+    event, names = event_of(vector["event"]), vector["names"]
+    seed = seed_of(event.subject, names)
+    cut = Cut(encode_body(event, names), seed, vector["room"])
+    subject, sender, number = subject_hash(event.subject), unhex(vector["sender"]), vector["number"]
+    pieces = [
+        Piece(names is not None, subject, sender, number, i, cut.count, cut.chunk(i)).encode()
+        for i in range(cut.pieces)
+    ]
+    same(pieces, [unhex(text) for text in vector["pieces"]], "pieces")
+    for missing in range(len(pieces)):
+        found = None
+        reassembly = Pieces(print)
+        reassembly.max_bytes = 4096
+        for i in range(len(pieces)):
+            if found is None and (i != missing or cut.count == 1):
+                found = reassembly.receive(read_frame(pieces[i]), 0, 1000)
+        same(found[0], check_of(seed, found[1]), "check")
+        same(decode_body(found[1], event.subject, names), event, "decoded")
+
+
+def bad_frames(vector):
+    refused(vector["error"], RemoteProtocolError, read_frame, unhex(vector["hex"]))
+
+
+def strangers(vector):
+    """An advertisement with so many `frames` of ours."""
+    same(len(payloads(unhex(vector["hex"]))), vector["frames"], "frames")
+
+
 FILES = (
     ("events.json", {"": events}),
     ("bad_events.json", {"": bad_events}),
@@ -360,6 +420,17 @@ FILES = (
             "supplies": supplies,
             "tables": tables,
             "clocks": clocks,
+        },
+    ),
+    (
+        "steam.json",
+        {
+            "hashes": subject_hashes,
+            "groups": group_ids,
+            "beacons": beacon_frames,
+            "events": event_pieces,
+            "bad": bad_frames,
+            "strangers": strangers,
         },
     ),
 )
