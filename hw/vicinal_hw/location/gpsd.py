@@ -156,7 +156,7 @@ class Reports(Latest):
             return "other"
         try:
             return self._tpv(report, now)
-        except ValueError:
+        except (ValueError, LimitError):
             return "bad field"
 
     def _tpv(self, report: dict[str, Any], now: int) -> str:

@@ -156,6 +156,7 @@ def test_a_fix_that_is_lost(fields: dict[str, str], counted: str) -> None:
         {"eph": "-1"},
         {"time": '"2026-02-29T12:00:00Z"'},
         {"time": '"today"'},
+        {"time": '"1970-01-01T00:00:00+01:00"'},
     ],
 )
 def test_bad_fields_are_counted_and_change_nothing(fields: dict[str, str]) -> None:
