@@ -1,8 +1,12 @@
 """Events as bytes, and pieces put together: against a model, within limits, with every piece accounted for."""
 
+from pathlib import Path
+
 import cbor2
+import pycddl
 import pytest
 import strategies
+from cddl import Schema
 from hypothesis import given
 from hypothesis import strategies as st
 from steam_air import NAMES, speed
@@ -15,6 +19,9 @@ from vicinal.steam.frames import Cut, Piece, check_of
 from vicinal.steam.reassembly import Reassembly
 
 spec = pytest.mark.spec
+SPEC = Path(__file__).parent.parent.parent.parent / "protocols" / "spec"
+CDDL = (SPEC / "steam.cddl").read_text() + (SPEC / "wire.cddl").read_text()
+TYPED = Schema(CDDL)
 SUBJECT, A, B = b"sub", b"aaa", b"bbb"
 
 
@@ -67,6 +74,21 @@ def test_bytes_that_are_no_event_are_refused(data: bytes) -> None:
         return
     assert list(event.params) == list(NAMES)
     assert encode(event, NAMES) == data
+
+
+@spec("STEAM-22")
+@given(strategies.events())
+def test_cddl_has_every_typed_event(event: Event) -> None:
+    item = cbor2.loads(encode(event, list(event.params)))
+    assert TYPED.accepts(item)
+    assert not TYPED.accepts([*item[:2], None, *item[3:]])
+    assert not TYPED.accepts([item[0], "0", *item[2:]])
+    assert not TYPED.accepts([*item, None])
+
+
+def test_cddl_is_cddl() -> None:
+    """By another parser than ours."""
+    pycddl.Schema(CDDL)
 
 
 class Books(Reassembly):
