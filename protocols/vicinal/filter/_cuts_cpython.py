@@ -5,8 +5,9 @@ A filter that compares a name with numbers says the same of all values between t
     rate > 30, rate >= 30 AND rate < 50        cuts of rate: 30, 50
     classes of a value: below 30 · 30 · between · 50 · above
 
-So of many events that differ in such values alone, one of each class need be matched. Where a filter looks at a value
-in another way (LIKE, within, a name compared with a name, text), there are no classes, and the name says so.
+So of many events that differ in such numbers alone, one of each class need be matched. Where a filter looks at a number
+in another way (within, a name compared with a name), there are no classes. Of text, bools and bytes there are none: who
+asks has only to know that they are looked at.
 """
 
 from collections import Counter
@@ -32,6 +33,7 @@ class Cuts:
 
     def __init__(self) -> None:
         # By place: (kind, name), of a parameter or an attribute.
+        self._looks: Counter[Place] = Counter()
         self._numbers: dict[Place, Counter[float]] = {}
         self._uncut: Counter[Place] = Counter()
         self._sorted: dict[Place, np.ndarray[Any, Any]] = {}
@@ -44,15 +46,15 @@ class Cuts:
 
     def __contains__(self, place: Place) -> bool:
         """Whether any filter looks there."""
-        return place in self._numbers or place in self._uncut
+        return place in self._looks
 
     def classes(self, place: Place, values: "np.ndarray[Any, Any]") -> "tuple[np.ndarray[Any, Any], int] | None":
-        """Of each value its class, and how many there can be; None if there are none. No value may be NaN."""
+        """Of each number its class, and how many there can be; None if there are none. None may be NaN."""
         if place in self._uncut:
             return None
         cuts = self._sorted.get(place)
         if cuts is None:
-            numbers = self._numbers[place]
+            numbers = self._numbers.get(place, ())
             if len(numbers) > MAX_CUTS:
                 return None
             cuts = self._sorted[place] = np.array(sorted(numbers), np.float64)
@@ -61,19 +63,22 @@ class Cuts:
 
     def _change(self, condition: Filter, by: int) -> None:
         for place, numbers in _looks(condition.node):
+            _count(self._looks, place, by)
             if numbers is None:
-                self._uncut[place] += by
-                if not self._uncut[place]:
-                    del self._uncut[place]
+                _count(self._uncut, place, by)
                 continue
             known = self._numbers.setdefault(place, Counter())
             for number in numbers:
-                known[number] += by
-                if not known[number]:
-                    del known[number]
+                _count(known, number, by)
             if not known:
                 del self._numbers[place]
             self._sorted.pop(place, None)
+
+
+def _count(counter: "Counter[Any]", key: Any, by: int) -> None:
+    counter[key] += by
+    if not counter[key]:
+        del counter[key]
 
 
 def _looks(node: Node) -> "list[tuple[Place, list[float] | None]]":
@@ -92,7 +97,7 @@ def _looks(node: Node) -> "list[tuple[Place, list[float] | None]]":
     if isinstance(node, In):
         return _of(node.name, list(node.values))
     if isinstance(node, IsNull):
-        return _of(node.name, [0])  # there or not, whatever its value; but it is looked at
+        return _of(node.name, [])  # there or not, whatever its value
     if isinstance(node, Like):
         return _of(node.name, None)
     return []

@@ -354,7 +354,7 @@ class Broker(Delivering):
                 return None
             return [one for one in self._audience(self._local.match(event), tags, (), event) if one[0] != client]
 
-        found: list[tuple[str, bytes, int, int]] | None = self._runs.match(run, client, takers)
+        found: list[tuple[str, bytes, int, int]] | None = self._runs.match(run, takers)
         if found is None:
             return None
         self._last_published[client] = self._newest[client] = int(seqs[-1])

@@ -121,6 +121,7 @@ class Connection:
         self._events: list[Message] = []
         self._out: list[bytes] = []
         self._held: list[bytes] = []
+        self._first_held = 0
         self._credit = 0
         self._ping_after = ping_after
         self._heard = now
@@ -234,7 +235,13 @@ class Connection:
 
     def _give(self, credit: int) -> None:
         self._credit = min(self._credit + credit, MAX_CREDIT)
-        ready, self._held = self._held[: self._credit], self._held[self._credit :]
+        start = self._first_held
+        ready = self._held[start : start + self._credit]
+        self._first_held += len(ready)
+        if 2 * self._first_held >= len(self._held):
+            # Not at each credit: it would be copied for every few that go.
+            self._held = self._held[self._first_held :]
+            self._first_held = 0
         self._credit -= len(ready)
         self.released += len(ready)
         self.waiting_count -= len(ready)

@@ -6,13 +6,14 @@ clients are made as one table, sorted by client, and cut into pieces.
 """
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..event import Event
 from ..filter import Filter
 from ..filter._cuts_cpython import Cuts
-from .runs_cpython import Group, Run
+from .runs_cpython import Group, Run, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RunMatcher"]
 
-# Answers remembered, in all.
+# Answers remembered, and clients in them, in all.
 _MAX_REMEMBERED = 65_536
+_MAX_TAKERS = 1_000_000
 # Clients, and sets of subscriptions of one, have numbers of 16 bits, which sort fastest.
 _MAX_NAMES = 32_767
 # In a frame such a number is a byte.
@@ -60,18 +62,20 @@ class RunMatcher:
         self.forget()
 
     def forget(self) -> None:
-        self._remembered: dict[Any, dict[int, _Audience]] = {}
+        # A shape goes with its connection. None: not for here, one by one.
+        self._remembered: WeakKeyDictionary[Shape, dict[int, _Audience | None]] = WeakKeyDictionary()
         self._count = 0
+        self._takers = 0
         self._audiences: dict[Any, _Audience] = {}
         self._clients = _Numbers()
         self._sets = _Numbers()
 
-    def match(self, run: Run, client: str, takers: "Callable[[Event], list[Taker] | None]") -> "list[Share] | None":
+    def match(self, run: Run, takers: "Callable[[Event], list[Taker] | None]") -> "list[Share] | None":
         """What each client gets; None if not all rows can be dealt with here: then nothing has happened. `takers` says
         for one event who gets it, or None."""
         by_row: list[Any] = [None] * len(run)
         for group in run.groups:
-            audiences = self._of_group(group, client, takers)
+            audiences = self._of_group(group, takers)
             if audiences is None:
                 return None
             if len(audiences) == 1:
@@ -85,23 +89,24 @@ class RunMatcher:
             return self._for_all(run, by_row[0])
         return self._sorted(run, by_row)
 
-    def _of_group(
-        self, group: Group, client: str, takers: "Callable[[Event], list[Taker] | None]"
-    ) -> "list[_Audience] | None":
+    def _of_group(self, group: Group, takers: "Callable[[Event], list[Taker] | None]") -> "list[_Audience] | None":
         """For each row; just one if they are all the same."""
         keys = self._keys(group)
         if keys is None:
             return None
-        known = self._remembered.setdefault((client, group.shape), {})
+        if self._count >= _MAX_REMEMBERED or self._takers >= _MAX_TAKERS:
+            self.forget()
+        known = self._remembered.setdefault(group.shape, {})
+        found: list[_Audience] = []
         for place, key in enumerate(keys):
             if key not in known:
-                audience = self._audience(takers(group.event(place)))
-                if audience is None or self._count >= _MAX_REMEMBERED:
-                    self.forget()
-                    return None
-                known[key] = audience
+                known[key] = self._audience(takers(group.event(place)))
                 self._count += 1
-        return [known[key] for key in keys]
+            audience = known[key]
+            if audience is None:
+                return None
+            found.append(audience)
+        return found
 
     def _keys(self, group: Group) -> "list[int] | None":
         """A number for each row, equal for rows that no filter can tell apart; just one if they are all the same."""
@@ -133,6 +138,7 @@ class RunMatcher:
             if len(self._clients) > _MAX_NAMES or len(self._sets) > _MAX_NAMES:
                 return None
             known = self._audiences[tuple(takers)] = _Audience(takers, clients, sets)
+            self._takers += len(takers)
         return known
 
     def _for_all(self, run: Run, audience: _Audience) -> "list[Share]":

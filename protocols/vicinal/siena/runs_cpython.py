@@ -23,7 +23,7 @@ from ..stream import FrameReader
 from ..wire import decode
 from .messages import KINDS, delivery
 
-__all__ = ["MIN_RUN", "Group", "Run", "RunReader"]
+__all__ = ["MIN_RUN", "Group", "Run", "RunReader", "Shape"]
 
 # Fewer are faster one by one.
 MIN_RUN = 8
@@ -198,16 +198,10 @@ class _Checks:
     """
 
     def __init__(self, fields: list[Field]) -> None:
-        # Of each byte that is looked at the place, and which of its 256 values are right.
-        places: list[int] = []
-        right: list[_Array] = []
-        for field in fields:
-            for place, allowed in _allowed(field):
-                places.append(field.start + place)
-                right.append(allowed)
-        self._places: _Array = np.array(places, np.intp)
-        self._right: _Array = np.concatenate(right) if right else np.empty(0, bool)
-        self._offsets: _Array = np.arange(len(places)) * 256
+        # Of each byte that is looked at the place, and where it is said which of its 256 values are right.
+        looks = [(field.start + place, rule) for field in fields for place, rule in _looks(field)]
+        self._places: _Array = np.array([place for place, _ in looks], np.intp)
+        self._rules: _Array = np.array([_RULES[rule] for _, rule in looks], np.intp)
         # Bytes of which one at least is not 0, each group from its start to the next.
         halves = [field for field in fields if field.kind in ("+", "-") and field.size > 2]
         groups = [list(range(field.start, field.start + field.size // 2)) for field in halves]
@@ -216,7 +210,7 @@ class _Checks:
 
     def bad(self, table: _Array) -> "_Array | None":
         """The rows that are; None if there are none."""
-        good = self._right.take(table[:, self._places] + self._offsets)
+        good = _RIGHT.take(table[:, self._places] + self._rules)
         some = np.bitwise_or.reduceat(table[:, self._some], self._starts, axis=1) if len(self._some) else good
         if good.all() and some.all():
             return None
@@ -225,27 +219,33 @@ class _Checks:
 
 
 _BYTES = np.arange(256)
+_ALLOWED = {
+    "ASCII": _BYTES < 0x80,
+    "bool": _BYTES & 0xFE == 0xF4,
+    "small+": _BYTES < 24,
+    "small-": (_BYTES >= 0x20) & (_BYTES < 0x38),
+    "24 or more": _BYTES >= 24,
+    "not 0": _BYTES != 0,
+    "positive": _BYTES < 0x80,
+    "half": _BYTES & 0x7C != 0x7C,
+    "finite": _BYTES & 0x7F != 0x7F,
+}
+_RIGHT: _Array = np.concatenate(list(_ALLOWED.values()))
+_RULES = {rule: 256 * place for place, rule in enumerate(_ALLOWED)}
 
 
-def _allowed(field: Field) -> "list[tuple[int, _Array]]":
-    """The bytes of a field that are looked at one by one, each with those that are right."""
-    last = field.size - 1
+def _looks(field: Field) -> "list[tuple[int, str]]":
+    """The bytes of a field that are looked at one by one, each with its rule."""
     if field.kind == "text":
-        return [(place, _BYTES < 0x80) for place in range(field.size)]
-    if field.kind == "bool":
-        return [(0, _BYTES & 0xFE == 0xF4)]
-    if field.kind == "small+":
-        return [(0, _BYTES < 24)]
-    if field.kind == "small-":
-        return [(0, (_BYTES >= 0x20) & (_BYTES < 0x38))]
+        return [(place, "ASCII") for place in range(field.size)]
+    if field.kind in ("bool", "small+", "small-"):
+        return [(0, field.kind)]
     if field.kind == "float":
-        exponent = 0x7C if field.size == 2 else 0x7F
-        found = [(0, _BYTES & exponent != exponent)]
-        return found if field.size == 2 else [*found, (last, _BYTES != 0)]
+        return [(0, "half")] if field.size == 2 else [(0, "finite"), (field.size - 1, "not 0")]
     if field.kind == "bytes":
         return []
-    first = {1: _BYTES >= 24, 2: _BYTES != 0, 8: _BYTES < 0x80}
-    return [(0, first[field.size])] if field.size in first else []
+    rules = {1: "24 or more", 2: "not 0", 8: "positive"}
+    return [(0, rules[field.size])] if field.size in rules else []
 
 
 class Group:

@@ -150,6 +150,11 @@ def filters_of(source: random.Random) -> str:
             "plate LIKE 'B-%'",
             "rate = lane",
             "subject = 'Other'",
+            "plate = 'B-XY 123'",
+            "plate <> 'B-XY 123' AND rate > 45",
+            "on",
+            "NOT on",
+            "raw IS NOT NULL",
         ]
     )
 
@@ -168,7 +173,7 @@ def test_a_run_is_delivered_as_its_events_are(seed: int) -> None:
     """Also between subscriptions that come and go, and what is published one by one."""
     source = random.Random(seed)
     both = [Broker("b1", 1, ScopeGraph()), Broker("b1", 1, ScopeGraph())]
-    advertised = source.choice(["subject = 'Speed'", "TRUE", "rate < 57"])
+    advertised = source.choice(["subject = 'Speed'", "TRUE", "rate < 57", "plate = 'B-XY 123'", "on = TRUE"])
     rest = source.random() < 0.8
     for broker in both:
         broker.advertise("car-7", Filter(advertised), Tags(rest=rest))
@@ -188,12 +193,14 @@ def test_a_run_is_delivered_as_its_events_are(seed: int) -> None:
             for broker in both:
                 broker.unsubscribe(client, number, 0)
         events = []
-        one_size = source.random() < 0.5
+        one_size, varied = source.random() < 0.5, source.random() < 0.5
         for _ in range(60):
             rate = source.randrange(400, 560) / 10
             rate += source.choice([0.0, 1e-9]) + (1e-9 if one_size and (rate * 2).is_integer() else 0)
             seq += 1
-            events.append(speed(seq, rate=rate, lane=source.randrange(8)))
+            plate = f"B-XY 12{source.randrange(3, 5)}" if varied else "B-XY 123"
+            on = not varied or source.random() < 0.5
+            events.append(speed(seq, rate=rate, lane=source.randrange(8), plate=plate, on=on))
         one_by_one(both[0], events, expected)
         for message in heard_in_runs(events):
             if isinstance(message, Run):
@@ -262,6 +269,16 @@ def test_no_filter_tells_values_of_one_class_apart(seed: int) -> None:
         cuts.remove(Filter(text))
     assert place not in cuts
     assert not cuts._sorted
+
+
+@pytest.mark.parametrize("text", ["plate = 'B-XY 123'", "on = TRUE", "plate LIKE 'B-%3'", "rate = lane"])
+@pytest.mark.parametrize("advertised", [False, True])
+def test_what_is_no_number_is_looked_at_one_by_one(text: str, advertised: bool) -> None:
+    broker = Broker("b1", 1, ScopeGraph())
+    broker.advertise("car-7", Filter(text if advertised else "TRUE"), Tags())
+    broker.subscribe("a", Filter("TRUE" if advertised else text), Tags(), 0)
+    events = [speed(SEQ + n, plate=f"B-XY 12{n % 2}", on=n % 2 == 0) for n in range(40)]
+    assert [broker.publish_run("car-7", one) for one in heard_in_runs(events) if isinstance(one, Run)] == [None]
 
 
 def test_too_many_cuts_are_no_cuts() -> None:
