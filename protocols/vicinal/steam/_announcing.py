@@ -173,14 +173,13 @@ class Announcer:
         return self._repetition(now)
 
     def _beacon(self, now: int) -> "bytes | None":
-        due = [
-            (found.due, found.subject, found)
-            for found in self.announced.values()
-            if found.due <= now and (found.farewells or self._area_now(found) is not None)
-        ]
-        if not due:
+        found = None
+        for one in self.announced.values():
+            if one.due <= now and (found is None or one.due < found.due):
+                if one.farewells or self._area_now(one) is not None:
+                    found = one
+        if found is None:
             return None
-        found = min(due)[2]
         every = found.every
         if found.farewells:
             every = 0
@@ -241,15 +240,14 @@ class Announcer:
             for found in self.announced.values()
             if found.due > self._asked and (found.farewells or self._area_now(found) is not None)
         ]
-        expires = self.rotation.next_timeout()
-        if expires is not None:
-            times.append(expires)
+        times += [event.expires for event in self.rotation.fresh]
         return min(times) if times else None
 
     def handle_timeout(self, now: int) -> None:
         self._asked = now
-        for event in self.rotation.expired(now):
-            self._finish(event, "expired")
+        for event in list(self.rotation.fresh):
+            if now >= event.expires:
+                self._finish(event, "expired")
 
     def _finish(self, event: Outgoing, reason: str) -> None:
         self.rotation.remove(event)

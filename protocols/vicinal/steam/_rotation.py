@@ -111,10 +111,3 @@ class Rotation:
         if event.place == 0:
             self._current = None
         return event.rounds >= self.rounds
-
-    def expired(self, now: int) -> "list[Outgoing]":
-        return [event for event in self.fresh if now >= event.expires]
-
-    def next_timeout(self) -> "int | None":
-        times = [event.expires for event in self.fresh]
-        return min(times) if times else None

@@ -42,6 +42,8 @@ TYPED = const(5)
 # Four bits, and the parity has the index after the last.
 _MAX_CHUNKS = const(15)
 
+# Twice what 31 bytes can hold; a long row of tiny ones must not cost more to look through.
+_MAX_STRUCTURES = const(30)
 _STRUCTURE = const(4)
 _HEAD = const(10)
 _START = b"\xff\xff\xff"  # the type, and the company
@@ -54,7 +56,9 @@ def payloads(advertisement: bytes) -> "list[bytes]":
         return []
     found = []
     at, size = 0, len(advertisement)
-    while at < size:
+    for _ in range(_MAX_STRUCTURES):
+        if at >= size:
+            break
         end = at + 1 + advertisement[at]
         if end > size or end == at + 1:  # cut off, or the zeros that fill up an advertisement
             break
@@ -142,7 +146,7 @@ def xor(chunks: "list[bytes]") -> bytes:
 
 def data_of(chunks: "list[bytes]") -> "tuple[bytes, bytes] | None":
     """The check and the data of all chunks in order, or None where the fill is impossible."""
-    body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    body = b"".join(chunks)
     if len(chunks) == 1:
         return (body[:2], body[2:]) if len(body) > 2 else None
     fill = body[0]

@@ -47,6 +47,12 @@ def test_strangers(advertisement: bytes) -> None:
     assert payloads(advertisement) == []
 
 
+@spec("STEAM-2")
+def test_30_structures_are_looked_at() -> None:
+    assert payloads(b"\x01\x09" * 29 + structure(b"x")) == [b"x"]
+    assert payloads(b"\x01\x09" * 30 + structure(b"x")) == []
+
+
 @spec("STEAM-1", "STEAM-3")
 @given(st.binary(max_size=200), rooms)
 def test_no_structure_is_larger_than_its_room(data: bytes, room: int) -> None:
