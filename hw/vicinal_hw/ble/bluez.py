@@ -65,7 +65,10 @@ class Scanner:
         try:
             self._scanner = BleakScanner(self.detected, bluez=arguments)
             await self._scanner.start()
-        except (BleakError, DBusError, OSError) as error:
+        except (OSError, EOFError) as error:
+            self._scanner = None
+            raise RadioError(f"cannot reach the system's D-Bus: {error}. {_NO_BLUEZ}") from error
+        except (BleakError, DBusError) as error:
             self._scanner = None
             raise RadioError(f"cannot scan on {self.adapter or 'the default adapter'}: {error}. {_NO_BLUEZ}") from error
 

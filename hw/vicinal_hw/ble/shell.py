@@ -31,7 +31,8 @@ class RadioError(Exception):
 class Radio(Protocol):
     """What a shell needs of one."""
 
-    counters: dict[str, int]
+    @property
+    def counters(self) -> dict[str, int]: ...
 
     async def open(self, on_heard: Callable[[bytes, int], None], on_lost: Callable[[Exception], None]) -> None:
         """Scans from now on: on_heard(advertisement, rssi). RadioError: it cannot."""
