@@ -10,8 +10,8 @@ specific data of our company as one AD structure. Strangers, who are most of the
 DuplicateData is asked for, as a frame that is repeated is news to whoever lost it; whether the controller filters by
 itself is the kernel's business, and none of ours. Sending is `broadcast`: nobody can
 connect, and BlueZ puts no flags before our data. MinInterval and MaxInterval are BlueZ's experimental properties: a
-bluetoothd without --experimental ignores them and takes its default of about 1.28 s, and then the rotation is
-faster than the radio (`replaced` counts).
+bluetoothd without --experimental ignores them and takes the kernel's default of 1.28 s. BlueZ does not say when it
+sends: `replaced` counts only those frames of which it was not even told.
 """
 
 import asyncio
