@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..event import Event
-    from .groups import Group, Heard
+    from .groups import Group
     from .node import Node
 
 # Events of an announcement that are remembered as done; a sender has at most half as many under way.
@@ -153,10 +153,5 @@ class Listener:
         position = self.node.position
         return area is None or area.relative or (position is not None and area.contains(position[0], position[1]))
 
-    # Membership
-
-    def _on_change(self, what: str, group: "Group", heard: "Heard", now: int) -> None:
-        if not heard.inside:
-            self.reassembly.forget(heard.beacon.subject + heard.beacon.sender, "left")
-        if what != "outside":
-            self.node.tell(self.node.on_member, what, group, now)
+    def _on_change(self, what: str, group: "Group", now: int) -> None:
+        self.node.tell(self.node.on_member, what, group, now)

@@ -85,13 +85,12 @@ class Heard:
 
 
 class Groups:
-    """on_change(what, group, heard, now) is told "joined" and "left", and "outside" when one of several announcements
-    of a group is gone."""
+    """on_change(what, group, now) is told "joined" and "left"."""
 
     # Announcements a node keeps track of; the silent ones that it is not inside of give way first.
     max_heard = 16 if MICROPYTHON else 1024
 
-    def __init__(self, on_change: "Callable[[str, Group, Heard, int], None]") -> None:
+    def __init__(self, on_change: "Callable[[str, Group, int], None]") -> None:
         self.joined: dict[int, Group] = Ordered()
         self.heard: dict[bytes, Heard] = Ordered()  # by hash of the subject and sender; silent for longest first
         self._inside = 0  # of those heard
@@ -164,7 +163,7 @@ class Groups:
             self._inside += 1
             group.members += 1
             if group.members == 1:
-                self._on_change("joined", group, heard, now)
+                self._on_change("joined", group, now)
 
     def _leave(self, heard: Heard, now: int) -> None:
         if not heard.inside:
@@ -173,11 +172,9 @@ class Groups:
         self._inside -= 1
         group = self.joined[heard.group]
         group.members -= 1
-        if group.members:
-            self._on_change("outside", group, heard, now)
-        else:
+        if not group.members:
             del self.joined[heard.group]
-            self._on_change("left", group, heard, now)
+            self._on_change("left", group, now)
 
     def _forget(self, key: bytes, now: int) -> None:
         self._leave(self.heard.pop(key), now)

@@ -96,11 +96,6 @@ class Reassembly:
         self.used += count
         return found
 
-    def forget(self, key: bytes, reason: str) -> None:
-        """Gives up all that one sender has under way of a subject."""
-        for number in list(self._of.get(key, ())):
-            self._give_up(key, number, reason)
-
     def next_timeout(self) -> "int | None":
         """Never later than something is over; sometimes sooner."""
         return self._due

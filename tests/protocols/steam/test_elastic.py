@@ -211,3 +211,26 @@ def test_members_hear_of_the_smaller_area() -> None:
     elastic.adapt = lambda *args: setattr(elastic, "area", around(200)) or True
     air.run(3000)
     assert me.groups() == []
+
+
+@spec("STEAM-34")
+def test_what_is_under_way_survives_another_size() -> None:
+    """A member leaves one group for the other between two pieces of an event."""
+    air = Air()
+    rsu, me = air.node("rsu"), air.node("me", north(50))
+    air.listen(me, "Light")
+    rsu.announce("Light", around(300), 0, NAMES, keep=False)
+    air.run(600)
+    rsu.publish(speed(attrs={"Priority": 3}).replace(subject="Light"), air.now)
+    for now in (600, 700):
+        data = rsu.advertisement(now)
+        assert data is not None
+        me.receive(data, -60, now)
+    assert me.pending == 2
+    rsu.announce("Light", around(200), 800, NAMES, keep=False)
+    for now in (800, 900):
+        data = rsu.advertisement(now)
+        assert data is not None
+        me.receive(data, -60, now)
+    assert [what for _, what, _, _ in air.members] == ["joined", "left", "joined"]
+    assert len(air.got["me"]) == 1

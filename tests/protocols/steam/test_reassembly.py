@@ -240,13 +240,3 @@ def test_a_piece_that_does_not_fit_the_first(change: str) -> None:
     setattr(second, change, {"count": 4, "typed": True, "chunk": second.chunk[1:]}[change])
     assert [books.receive(piece, 0, 100) for piece in (first, second, third)] == [None] * 3
     assert books.dropped == {"mismatch": 1}
-
-
-def test_forgetting_one_sender() -> None:
-    books = Books()
-    for sender in (A, B):
-        for piece in pieces(bytes(30), 0, sender)[:2]:
-            books.receive(piece, 0, 100)
-    books.forget(SUBJECT + A, "left")
-    assert (books.dropped, list(books._of)) == ({"left": 2}, [SUBJECT + B])
-    books.check()
