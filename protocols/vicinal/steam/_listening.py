@@ -1,7 +1,7 @@
 """The consumer's side: from frames to handlers (spec/steam.md, STEAM-26 to STEAM-42).
 
     piece ─▶ of an announcement heard? ─▶ inside its area? ─▶ not done yet? ─▶ put together ─▶ check, decode
-          ─▶ identity not seen? ─▶ not expired? ─▶ inside the event's own Proximity? ─▶ content filter ─▶ handler
+          ─▶ inside the event's own Proximity? ─▶ identity not seen? ─▶ not expired? ─▶ content filter ─▶ handler
 
 Cheap questions come first: most of what a radio hears is somebody else's, or heard before.
 """
@@ -37,7 +37,7 @@ class _Subscription:
 
 
 class Listener:
-    # Identities of events that were delivered, for those that come on another way; repetitions on the same are known by
+    # Identities of events that came, for those that come again on another way; repetitions on the same are known by
     # their number before.
     max_seen = 32 if MICROPYTHON else 4096
 
@@ -78,6 +78,7 @@ class Listener:
     def receive(self, payload: bytes, rssi: int, now: int) -> None:
         """A frame of a subject that is subscribed to."""
         drop = self.node.drop
+        self.groups.handle_timeout(now)
         subscription = self.subscriptions[payload[1:4]]
         key = payload[1:7]
         try:

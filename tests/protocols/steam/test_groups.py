@@ -115,6 +115,22 @@ def test_silence_ends_it() -> None:
     assert node.next_timeout() is None
 
 
+@spec("STEAM-37")
+def test_silence_ends_it_although_no_timer_fires() -> None:
+    air = Air()
+    car, me = air.node("car"), air.node("me")
+    air.listen(me, names=None)
+    car.announce("Speed", around(), 0)
+    car.publish(Event("Speed"), 0)
+    beacon, *pieces = [car.advertisement(now) for now in (0, 100, 200)]
+    assert beacon is not None
+    me.receive(beacon, -60, 0)
+    for piece in pieces:
+        assert piece is not None
+        me.receive(piece, -60, 4000)
+    assert (air.got["me"], me.groups()) == ([], [])
+
+
 @spec("STEAM-16", "STEAM-37")
 def test_the_last_beacon_ends_it_and_begins_nothing() -> None:
     node, seen = listener()
