@@ -143,10 +143,9 @@ class Bus:
         """Nothing on the wire and nobody waiting."""
         return not (self._sending or self._waiting or self._suspended)
 
-    @property
-    def free_at(self) -> int:
-        """No contest before that, if whoever is sending stays on the bus. In the past: at any time."""
-        return self._free
+    def contest_at(self) -> int | None:
+        """When it is decided who sends next, as far as is known; None: somebody is sending, or nobody wants to."""
+        return None if self._sending else self._start_of_frame()
 
     # Arbitration
 

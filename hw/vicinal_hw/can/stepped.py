@@ -7,8 +7,8 @@
 
 After everything that a node hears or does, its mailbox is made to hold what the node wants sent now: the one-frame
 rule. A frame on the wire cannot be exchanged; if it is destroyed there, it comes back, and what is wanted then goes
-next. Priorities that rise while the bus is busy are looked at when it is free again: nobody can see the difference, and
-a full bus is simulated in less time.
+next. Priorities that have risen are looked at when the bus is contested: nobody can see the difference, and a full bus
+is simulated in less time.
 """
 
 from collections.abc import Callable, Iterable
@@ -50,41 +50,27 @@ class Station:
             held = controller.mailbox
             if wanted is not held and wanted != held and (held is None or controller.abort()) and wanted is not None:
                 controller.load(wanted)
-        self._wait()
-
-    def _wait(self) -> None:
-        timer, promotion = self.node.next_timeouts()
-        if self.controller.state is State.BUS_OFF:
+        timer, promotion = node.next_timeouts()
+        if controller.state is State.BUS_OFF:
             again = self.recovery.next_timeout()
             timer = again if timer is None else min(timer, again)
-        elif promotion is not None:
-            # Priorities count when the bus is contested, and not while somebody has it.
-            free = self._simulation.bus.free_at // MICROSECOND
-            if free > promotion:
-                promotion = free
-            if timer is None or promotion < timer:
-                timer = promotion
+        if promotion is not None:
+            simulation._rising[self] = promotion
+        else:
+            simulation._rising.pop(self, None)
         if timer != self._timer:
             self._timer = timer
             if timer is not None:
-                self._simulation._set_timer(timer, self)
+                simulation._set_timer(timer, self)
 
     def _expire(self, time: int) -> None:
-        if self._timer != time:
-            return
-        self._timer = None
-        now = self._simulation.now
-        if self.controller.state is State.BUS_OFF:
-            self._report(now)
-        elif self._only_promoted(now) and self._simulation.bus.free_at // MICROSECOND > now:
-            self._wait()
-            return
-        self.node.handle_timeout(now)
-        self.update()
-
-    def _only_promoted(self, now: int) -> bool:
-        due = self.node.next_timeouts()[0]
-        return due is None or due > now
+        if self._timer == time:
+            self._timer = None
+            now = self._simulation.now
+            if self.controller.state is State.BUS_OFF:
+                self._report(now)
+            self.node.handle_timeout(now)
+            self.update()
 
     def _report(self, now: int) -> None:
         if self.recovery.report(NAMES[self.controller.state], now):
@@ -118,6 +104,7 @@ class Simulation:
         self.bus = bus
         self.stations: list[Station] = []
         self._timers: list[tuple[int, int, Callable[[], None]]] = []
+        self._rising: dict[Station, int] = {}  # whose frame gets another priority, and when
         self._count = 0
 
     @property
@@ -144,11 +131,27 @@ class Simulation:
             limit = timers[0][0] if timers else until
             if limit > until:
                 limit = until
-            if bus.step(max(limit * MICROSECOND, bus.now)):
+            limit = max(limit * MICROSECOND, bus.now)
+            if (self._rising and self._promote(limit)) or bus.step(limit):
                 continue
             if not timers or timers[0][0] > until:
                 return
             heappop(timers)[2]()
+
+    def _promote(self, limit: int) -> bool:
+        """Whether priorities have risen for a contest that is next. They count then, and not while somebody sends."""
+        contest = self.bus.contest_at()
+        if contest is None or contest > limit:
+            return False
+        now = contest // MICROSECOND
+        due = [station for station, promotion in self._rising.items() if promotion <= now]
+        if not due:
+            return False
+        if not self.bus.step(max(contest, self.bus.now)):
+            for station in due:
+                station.node.handle_timeout(now)
+                station.update()
+        return True
 
     def _set_timer(self, time: int, station: Station) -> None:
         self.call_at(time, lambda: station._expire(time))
