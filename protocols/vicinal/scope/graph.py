@@ -105,10 +105,13 @@ class ScopeGraph:
         interface is closed: visibility is granted, not assumed.
 
         Up to the superscopes through the scope's output, down to the subscopes through their inputs; once down, never
-        up again (seed 003, 3.4: the upward and the downward part of a visibility path)."""
+        up again (seed 003, 3.4: the upward and the downward part of a visibility path). From a scope that is not known
+        here nowhere: an event may be older than the scopes, or newer."""
         key = (name, up)
         if key in self._steps:
             return self._steps[key]
+        if name not in self.scopes:
+            return []  # nor remembered: strangers name them
         found: list[tuple[str, bool, Filter]] = []
         output = self.scopes[name].output
         if up and output is not None:
