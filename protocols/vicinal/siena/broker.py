@@ -446,6 +446,8 @@ class Broker(Delivering):
         elif kind in EVENTS:
             event, tags, wanted, trail = content[1:]
             audience = self._audience(self._local.match(event), tags, wanted, event)
+            if self._barred:
+                audience = self._admitted(source, audience)
             if kind != "event":
                 audience = self._live(audience) if kind == "live" else self._lasting(audience)
             self._hand(event, trail, audience)
@@ -454,7 +456,7 @@ class Broker(Delivering):
         elif kind == "resume":
             self._resume(source, content[1], now)
         elif kind == "mark":
-            self._actions.append(("mark", source, content[1]))
+            self._marked(source, content[1])
 
 
 def _by_name(goal: "tuple[str, Goal]") -> "tuple[str, str]":

@@ -99,8 +99,9 @@ class Telling(CatchUp):
         all subscriptions anew."""
         stream = self._out[broker]
         events = len([1 for _, packet in stream.packets if packet[0] in EVENTS])
-        self._count("left to the log" if self._leave_to_the_log(broker) else "dropped: out of reach", events)
-        stream.restart(stream.incarnation, [])
+        first = self._leave_to_the_log(broker)
+        self._count("dropped: out of reach" if first is None else "left to the log", events)
+        stream.restart(stream.incarnation, first or [])
         self._tellings.pop(broker, None)
         record = self.records.get(broker)
         if record is not None:

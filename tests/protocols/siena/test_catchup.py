@@ -49,6 +49,7 @@ class World:
         self.writing: dict[str, list[tuple[Any, ...]]] = {}
         self.replays: dict[str, dict[str, int]] = {}
         self.acknowledged: dict[str, int] = {}
+        self.missing: set[str] = set()  # whose disk is full: what comes is not put, and no cursor moves
         self.subscribers = list(self.neighbours)[:2]
 
     # Deaths and starts
@@ -62,6 +63,7 @@ class World:
         engine.cursors.update(disk.cursors)
         engine.position = len(disk.published)
         self.writing[name], self.replays[name] = [], {}
+        self.missing.discard(name)
         if name in self.subscribers:
             engine.subscribe("office/all", Filter("TRUE"), self.tags[1], self.now, durable=True)
         for other in self.neighbours[name]:
@@ -73,12 +75,23 @@ class World:
 
     def kill(self, name: str) -> None:
         del self.engines[name]
+        self.missing.discard(name)
         self.adverts.pop(name, None)
         for other in self.neighbours[name]:
             for link in ((name, other), (other, name)):
                 self.links.pop(link, None)
             if other in self.engines:
                 self.engines[other].link_down(name, self.now)
+        self.carry_out()
+
+    def fill_the_disk(self, name: str) -> None:
+        """What is on its way to the disk is refused, from some point on."""
+        del self.writing[name][self.chance.randint(0, len(self.writing[name])) :]
+        self.missing.add(name)
+
+    def make_room(self, name: str) -> None:
+        self.missing.discard(name)
+        self.engines[name].read_again("office/all", self.now)
         self.carry_out()
 
     # What the shell does
@@ -104,13 +117,15 @@ class World:
         for name, engine in self.engines.items():
             for event, _, takers in engine.deliveries():
                 assert [client for client, _ in takers] == ["office/all"]
-                self.writing[name].append(("put", (event.producer, event.seq)))
+                if name not in self.missing:
+                    self.writing[name].append(("put", (event.producer, event.seq)))
             for kind, other, what in engine.actions():
                 if kind == "send":
                     if (name, other) in self.links:
                         self.links[name, other].append(what)
                 elif kind == "mark":
-                    self.writing[name].append(("mark", other, what))
+                    if name not in self.missing:
+                        self.writing[name].append(("mark", other, what))
                 elif what < 0:
                     self.replays[name].pop(other, None)
                 else:
@@ -178,11 +193,16 @@ class World:
                 self.publish(chance.choice(alive), chance.random() < 0.03)
             elif what < 0.22:
                 self.wait(1500)
+            elif what < 0.23 and (full := self.missing or set(alive) & set(self.subscribers)):
+                name = chance.choice(sorted(full))
+                (self.make_room if name in self.missing else self.fill_the_disk)(name)
             elif work := self.work():
                 self.do(*chance.choice(work))
 
     def settle(self) -> None:
         """Until nothing is left to do, however often something must be sent again."""
+        for name in sorted(self.missing):
+            self.make_room(name)
         for _ in range(40):
             for _ in range(1000):
                 work = self.work()
@@ -256,11 +276,27 @@ def marks_before_the_disk(self: World, name: str) -> None:
         WRITE(self, name)
 
 
+def not_read_again(self: World, name: str) -> None:
+    self.missing.discard(name)
+
+
+def takes_what_was_under_way(self: Broker, source: str, takers: list[Any]) -> list[Any]:
+    return takers
+
+
+def marks_that_were_under_way(self: Broker, source: str, offset: int) -> None:
+    self._barred.pop(source, None)
+    self._actions.append(("mark", source, offset))
+
+
 WRITE = World.write
 MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "no hold": (Broker, "_hold", no_hold),
     "no replay": (Broker, "_resume", no_replay),
     "told only where it is advertised": (Broker, "_concerns", told_where_it_is_advertised),
+    "nothing is read again after the disk was full": (World, "make_room", not_read_again),
+    "what was under way overtakes what was missed": (Broker, "_admitted", takes_what_was_under_way),
+    "marks that were under way count": (Broker, "_marked", marks_that_were_under_way),
     "marks before the disk": (World, "write", marks_before_the_disk),
 }
 
@@ -285,3 +321,75 @@ def test_live_clients_get_nothing_again_and_durable_ones_nothing_live() -> None:
         target = ("b1", 1, 1, number, ())
         broker.receive("b2", ("packets", 1, "b2", 5, (), (kind, event, Tags()), [target], ()), 0)
         assert [[client for client, _ in one[2]] for one in broker.deliveries()] == [takers]
+
+
+@spec("OVER-31")
+def test_a_reader_that_dies_before_its_first_cursor_is_kept() -> None:
+    """Its client was answered, and what was published since is acknowledged."""
+    world = World("line", 1)
+    world.subscribers = []
+    for name in world.neighbours:
+        world.start(name)
+    world.settle()
+    world.publish("b3", False)
+    world.subscribers = ["b1"]
+    world.engines["b1"].subscribe("office/all", Filter("TRUE"), Tags(), world.now, durable=True)
+    world.carry_out()
+    world.settle()
+    world.disks["b1"] = Disk()
+    for _ in range(10):
+        world.publish("b3", False)
+    world.kill("b1")
+    world.publish("b3", False)
+    world.start("b1")
+    world.settle()
+    assert [seq for _, seq in world.disks["b1"].got] == list(range(2, 13))
+    # From then on it has a cursor. One that begins anew while it lives begins at the end.
+    world.engines["b1"].drop_client("office/all", world.now)
+    world.carry_out()
+    world.settle()
+    world.engines["b1"].cursors.clear()
+    world.publish("b3", False)
+    world.disks["b1"].got.clear()
+    world.engines["b1"].subscribe("office/all", Filter("TRUE"), Tags(), world.now, durable=True)
+    world.carry_out()
+    world.settle()
+    assert not world.disks["b1"].got
+
+
+def test_nothing_is_acknowledged_while_the_disk_is_behind() -> None:
+    broker = Broker("b1", 1, GRAPH)
+    broker.position = 0
+    broker.subscribe("office/all", Filter("TRUE"), Tags(), 0, durable=True)
+    broker.link_up("b2", 0)
+    behind = True
+    broker.keeps_up = lambda: not behind
+    broker.actions()
+    content = ("event", Event("Speed", {"rate": 1}, (), "p", 1), Tags())
+    broker.receive("b2", ("packets", 1, "b2", 5, (), content, [("b1", 1, 1, 1, ())], ()), 0)
+    now = 0
+    for _ in range(5):
+        due = broker.next_timeout()
+        assert due is not None and due > now
+        now = due
+        broker.handle_timeout(now)
+    assert broker._in["b2"].unacknowledged == 1 and not broker.has_room("b1")
+    behind = False
+    broker.handle_timeout(broker.next_timeout() or 0)
+    assert broker._in["b2"].unacknowledged == 0 and broker.has_room("b1")
+
+
+def test_an_event_of_a_scope_that_is_no_more_is_for_nobody() -> None:
+    """It lies in the log, or comes from a broker with other scopes."""
+    broker = Broker("b1", 1, ScopeGraph([Scope("uk", "place")]))
+    broker.join_scope("uk")
+    broker.position = 1
+    broker.subscribe("office/all", Filter("TRUE"), Tags(), 0, durable=True)
+    broker.subscribe("office", Filter("TRUE"), LATER, 0)
+    broker.subscribe("office", Filter("rate IS NULL OR TRUE"), LATER, 0)
+    event = Event("Speed", {"rate": 1}, (), "p", 1)
+    broker.publish_again("b1", event, FIRST, 0)
+    assert not broker.deliveries()
+    content = ("event", event, FIRST)
+    broker.receive("b2", ("packets", 1, "b2", 5, (("uk", True),), content, [("b1", 1, 1, 1, ("uk",))], ()), 0)
+    assert [takers for _, _, takers in broker.deliveries()] == [[("office", ())]]
