@@ -33,13 +33,14 @@ from .storage import Storage
 from .stored import entry_with
 
 if TYPE_CHECKING:
+    from vicinal.scope.graph import Tags
     from vicinal.siena.messages import Message
 
     from ..log import Entry
 
-    # session, request or None, advertisement, event; offset in the log, or -1
-    _Publish: TypeAlias = tuple[Session, int | None, int, Event, int]
-    _Storing: TypeAlias = tuple[Session, int | None, int, Event, Entry]
+    # session, request or None, tags, event; offset in the log, or -1
+    _Publish: TypeAlias = tuple[Session, int | None, Tags, Event, int]
+    _Storing: TypeAlias = tuple[Session, int | None, Tags, Event, Entry]
 
 __all__ = ["Node", "clock"]
 
@@ -296,22 +297,26 @@ class Node:
     # Publishing
 
     def publish(self, session: Session, messages: "list[Message]") -> None:
-        """Who publishes faster than it can go on is not refused: no more is read from it."""
+        """What may be published is settled here, once: the client's advertisements are others when it comes back. Who
+        publishes faster than it can go on is not refused: no more is read from it."""
         self.counters.received += len(messages)
         self.counters.storing += len(messages)
-        if self.storage is None:
-            self._owed.extend([(session, request, advert, event, -1) for _, request, advert, event in messages])
-            self._hand_on()
-            return
+        name, storage, check = session.name, self.storage, self.engine.check_publish
         for _, request, advert, event in messages:
             try:
-                stored = entry_with(event, self.engine.check_publish(session.name, advert, event))
+                tags = check(name, advert, event)
+                if storage is None:
+                    self._owed.append((session, request, tags, event, -1))
+                else:
+                    self._publishes.append((session, request, tags, event, entry_with(event, tags)))
             except LocalProtocolError as refusal:
                 self.counters.storing -= 1
                 session.refuse(request, str(refusal))
-            else:
-                self._publishes.append((session, request, advert, event, stored))
-        self.flush_soon(session.link)
+                self.flush_soon(session.link)
+        if storage is None:
+            self._hand_on()
+        else:
+            self.flush_soon(session.link)
 
     def publish_run(self, session: Session, run: Any) -> None:
         """All at once where that can be, else one by one."""
@@ -361,21 +366,18 @@ class Node:
         owed, counters, publish, now = self._owed, self.counters, self.engine.publish, self.now()
         answered = None
         while owed:
-            session, request, advert, event, offset = owed[0]
+            session, request, tags, event, offset = owed[0]
             try:
-                goals = publish(session.name, advert, event, now)
+                goals = publish(session.name, tags, event, now)
             except Busy:
                 self._pause({waiting[0].link for waiting in owed})
                 return
-            except LocalProtocolError as refusal:  # the advertisement is gone meanwhile
-                session.refuse(request, str(refusal))
+            if goals is None:
+                counters.repeated += 1
             else:
-                if goals is None:
-                    counters.repeated += 1
-                else:
-                    counters.accepted += 1
-                if request is not None:
-                    session.answer(request, True, goals or 0)
+                counters.accepted += 1
+            if request is not None:
+                session.answer(request, True, goals or 0)
             if request is not None and session is not answered:
                 answered = session
                 self.flush_soon(session.link)

@@ -2,7 +2,8 @@
 
     link_up, link_down, receive        what the neighbours do
     join_scope, leave_scope            what the administrator does
-    advertise, subscribe, publish ...  what the clients do; refused with a Refused that says why
+    advertise, subscribe, publish ...  what the clients do; refused with a Refused that says why. An event is checked
+                                       when it comes, and published then, or when it is on disk
     handle_timeout(now)                at next_timeout()
     actions()                          ("send", neighbour, message); ("replay", ...) and ("mark", ...): catchup.py
     deliveries()                       (event, trail, [(client, its subscriptions), ...])
@@ -198,6 +199,11 @@ class Broker(Delivering):
                 return False
         return True
 
+    def _holds(self, tags: "Tags") -> bool:
+        """Whether events with these tags may be here."""
+        scopes = self.graph.scopes
+        return all([name in self.scopes and scopes[name].dimension == dimension for dimension, name in tags.scopes])
+
     def _left(self, scope: str, neighbour: str) -> None:
         waiting = self._leaving.get(scope)
         if waiting is None:
@@ -296,12 +302,16 @@ class Broker(Delivering):
         self._adverts.pop(client, None)
         self._forget_client(client)
 
-    def publish(self, client: str, advert: int, event: "Event", now: int) -> "int | None":
-        """To how many brokers it goes; None if it was published before: then it goes nowhere."""
-        tags = self.check_publish(client, advert, event)
+    def publish(self, client: str, tags: "Tags", event: "Event", now: int) -> "int | None":
+        """With the tags that check_publish gave, perhaps some time ago: what the client does since changes nothing. To
+        how many brokers it goes; None if it was published before: then it goes nowhere."""
         if event.seq <= self._last_published.get(client, -1):  # type: ignore[operator]
             self._count("published again")
             return None
+        if tags.scopes and not self._holds(tags):
+            self._last_published[client] = event.seq  # type: ignore[assignment]
+            self._count("dropped: left the scope")
+            return 0
         mine = self._local.match(event)
         is_for_here = self._is_for_here(tags)
         goals = self._goals(event, tags, mine) if len(self.interest) or not is_for_here else []
@@ -384,7 +394,7 @@ class Broker(Delivering):
         return self._last_published.get(client, -1)
 
     def check_publish(self, client: str, advert: int, event: "Event") -> "Tags":
-        """Whether an event may be published, for who must store it first. Its tags."""
+        """Whether an event may be published. The tags to publish it with: now, or when it is stored."""
         held = self._adverts.get(client, {}).get(advert)
         if held is None:
             raise Refused(f"client {client!r} has no advertisement {advert}")

@@ -108,7 +108,8 @@ class World:
         if dies:
             self.kill(name)
             return
-        engine.publish(f"p-{name}", self.adverts[name], event, self.now)
+        tags = engine.check_publish(f"p-{name}", self.adverts[name], event)
+        engine.publish(f"p-{name}", tags, event, self.now)
         engine.position = len(disk.published)
         self.acknowledged[name] = seq
         self.carry_out()

@@ -84,6 +84,12 @@ def figure_2():
     return network
 
 
+def publish(network, advert, event):
+    broker = network.brokers["B3"]
+    broker.publish("X", broker.check_publish("X", advert, event), event, network.now)
+    network.pump("B3")
+
+
 def test_figure_2_the_transition_path():
     """B4 would be nearer, but does not belong to the scopes in which the notification can get to B5."""
     network = figure_2()
@@ -94,8 +100,7 @@ def test_figure_2_the_transition_path():
     advert = network.brokers["B3"].advertise("X", Filter("TRUE"), Tags.of(["ls", "ch"], GRAPH, rest=False))
     network.pump("B3")
     network.settle()
-    network.brokers["B3"].publish("X", advert, N, network.now)
-    network.pump("B3")
+    publish(network, advert, N)
     network.settle()
 
     ((broker, client, event, trail),) = found
@@ -127,15 +132,13 @@ def test_figure_2_a_failed_link_changes_the_way_and_nothing_else():
     network.disconnect("B1", "B2")
     network.settle()
     for seq in (1, 2):
-        network.brokers["B3"].publish("X", advert, Event("Weather", [("t", 30)], (), "X", seq), network.now)
-    network.pump("B3")
+        publish(network, advert, Event("Weather", [("t", 30)], (), "X", seq))
     network.settle()
     assert found == []
     assert network.brokers["B3"].counts["dropped: no way within its scopes"] == 2
     network.connect("B1", "B2")
     network.settle()
-    network.brokers["B3"].publish("X", advert, Event("Weather", [("t", 30)], (), "X", 3), network.now)
-    network.pump("B3")
+    publish(network, advert, Event("Weather", [("t", 30)], (), "X", 3))
     network.settle()
     assert found == [3]
     assert len(network.brokers["B3"].interest) == tables == 1

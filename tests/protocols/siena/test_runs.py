@@ -162,7 +162,7 @@ def filters_of(source: random.Random) -> str:
 def one_by_one(broker: Broker, events: list[Event], wanted: dict[str, list[bytes]]) -> None:
     for event in events:
         with contextlib.suppress(Refused):
-            broker.publish("car-7", 1, event, 0)
+            broker.publish("car-7", broker.check_publish("car-7", 1, event), event, 0)
     for event, trail, takers in broker.deliveries():
         for client, numbers in takers:
             wanted.setdefault(client, []).append(delivery(numbers, event, trail))

@@ -158,7 +158,7 @@ class _Run:
         broker = self.network.brokers[name]
         self.checker.publishes(event, tags, name, must_arrive)
         try:
-            broker.publish(client, number, event, self.network.now)
+            broker.publish(client, broker.check_publish(client, number, event), event, self.network.now)
         except Refused:
             del self.checker.published[(client, seq)]
         self.network.pump(name)

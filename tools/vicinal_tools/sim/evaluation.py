@@ -138,7 +138,8 @@ class _Evaluation:
             name, client, advert = producers[number % len(producers)]
             event = Event("Speed", [("rate", self.random.randint(0, 100))], (), client, number)
             self.held.add((name, event.identity))
-            self.network.brokers[name].publish(client, advert, event, self.network.now)
+            broker = self.network.brokers[name]
+            broker.publish(client, broker.check_publish(client, advert, event), event, self.network.now)
             self.network.pump(name)
             self.network.run(self.network.now + 10)
         self.network.settle()
