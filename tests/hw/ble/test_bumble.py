@@ -130,6 +130,7 @@ STRANGERS = [
 ]
 
 
+@pytest.mark.spec("STEAM-2")
 def test_strangers_through_hci_are_counted() -> None:
     async def test() -> None:
         post = Node("post", 2)
@@ -152,6 +153,7 @@ def test_strangers_through_hci_are_counted() -> None:
     asyncio.run(test())
 
 
+@pytest.mark.spec("STEAM-1", "STEAM-2")
 def test_ours_between_what_a_stack_puts_before_and_after() -> None:
     """Flags and a name around our structure, made by bumble's own encoder."""
     car, post = Node("car", 1), Node("post", 2)
