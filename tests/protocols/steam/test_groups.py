@@ -116,6 +116,27 @@ def test_silence_ends_it() -> None:
 
 
 @spec("STEAM-37")
+def test_each_has_its_own_interval() -> None:
+    node, _ = listener()
+    node.receive(beacon(every=5000), -60, 0)
+    node.receive(beacon(every=100, sender=b"xyz"), -60, 50)
+    assert node.next_timeout() == 450
+    node.handle_timeout(450)
+    assert [heard.beacon.sender for heard in node.heard()] == [b"abc"]
+    assert node.next_timeout() == 20000
+
+
+@spec("STEAM-34", "STEAM-36")
+def test_another_size_is_another_group() -> None:
+    node, seen = listener()
+    node.receive(beacon(), -60, 0)
+    node.receive(beacon(1, area=around(200)), -60, 1)
+    one, other = group_id(SPEED, around()), group_id(SPEED, around(200))
+    assert seen == [("joined", one, 0), ("left", one, 1), ("joined", other, 1)]
+    assert [group.id for group in node.groups()] == [other]
+
+
+@spec("STEAM-37")
 def test_silence_ends_it_although_no_timer_fires() -> None:
     air = Air()
     car, me = air.node("car"), air.node("me")
@@ -169,6 +190,9 @@ def test_the_silent_ones_outside_give_way() -> None:
     assert [heard.beacon.sender for heard in node.heard()] == [b"in1", b"in2", b"in3"]
     node.receive(beacon(sender=b"new"), -60, 4005)  # in1 has been silent for too long
     assert [heard.beacon.sender for heard in node.heard()] == [b"in2", b"in3", b"new"]
+    node.receive(beacon(1, sender=b"in3", area=far), -60, 4005)
+    node.receive(beacon(sender=b"nex"), -60, 4005)  # in3 is not what it was
+    assert [heard.beacon.sender for heard in node.heard()] == [b"in2", b"new", b"nex"]
     assert balanced(node)
 
 

@@ -65,6 +65,22 @@ def test_another_subject_is_not_taken_for_ours() -> None:
         decode(wire.encode(speed()), "Other", None)
 
 
+@spec("STEAM-22", "STEAM-32")
+@pytest.mark.parametrize(
+    ("item", "error"),
+    [
+        ([None, 5, [], "x", 1], "an identity is both"),
+        (["car", 5, [1, 99999], "x", 1], "the limit is -32767"),
+        (["car", 5, {}, "x", 1], "an event is an array of subject"),
+        (["car", 5, [], "x"], "an event of 2 values is an array of 5"),
+        ({}, "an event of 2 values is an array of 5"),
+    ],
+)
+def test_what_no_event_can_be_is_the_senders_fault(item: object, error: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=error):
+        decode(cbor2.dumps(item, canonical=True), "Speed", NAMES)
+
+
 @spec("STEAM-22")
 @given(st.binary(max_size=40) | strategies.events().map(lambda event: encode(event, list(event.params))))
 def test_bytes_that_are_no_event_are_refused(data: bytes) -> None:
