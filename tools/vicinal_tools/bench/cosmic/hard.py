@@ -1,7 +1,8 @@
 """Hard real time under everything at once: does any admitted event miss its slot?
 
 64 nodes, each with a hard real-time channel, in a calendar that holds 95 % of the bus. All of them also send soft
-real-time events, at random, so that both and their repetitions load the bus to 95 %, with the longest frames there are.
+real-time events, one node or another in nearly even gaps, so that both and their repetitions load the bus to 95 %, with
+the longest frames there are.
 A controller that babbles at non real-time priority takes every bit that is left. A transmission is destroyed at its
 last bit, which costs most: a frame of a slot up to as often as was declared for its channel, any other up to twice in a
 row. The nodes' clocks are off by up to half the precision that the calendar was told.

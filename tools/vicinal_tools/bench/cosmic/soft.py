@@ -5,10 +5,11 @@ no bus can do, as 250 priorities must say what it knows. Both get the same arriv
 times. An event is late when its frame ends after its deadline.
 
     bursts    of up to 20 events at once: at times there is more to do than can be in time, whoever decides. Earliest
-              deadline first then sends what is late already, and makes the next late too; ours does not tell late from
-              urgent, and so misses fewer
+              deadline first is not the best there is then, and ours may miss fewer
     single    events at random with deadlines of a few frames: few are late, and it shows whether 250 priorities are
               enough
+
+Nothing else is on the bus: no slots, no errors, no babbler.
 """
 
 from heapq import heappop, heappush
