@@ -47,15 +47,15 @@ def any_goal(advertised, subscribed):
     return tuple(subscribed.get(dimension) for dimension, _ in advertised.scopes)
 
 
-def inverted(a, b):
-    return a.tags == b.tags and b.filter.covers(a.filter)
+def guessed(a, b):
+    return a.tags == b.tags and a.filter.matches(b.example)
 
 
 MUTANTS = {
     "scopes are not checked on the way": (topology.Topology, "admits", lambda self, broker, state: True),
     "scopes are checked at subscribing only": ((broker, delivering, telling), "goal_of", any_goal),
     "interfaces are ignored": (forwarding, "blocked_for", lambda graph, event: frozenset()),
-    "covering is inverted": (kinds, "_covers", inverted),
+    "covering is guessed from an example": (kinds, "_covers", guessed),
     "advertisements never overlap": (telling, "overlaps", lambda a, b: False),
     "nothing is put in order or kept from coming twice": (streams.Incoming, "take", unordered),
     "nothing is sent again": (streams.Outgoing, "again", give_up),

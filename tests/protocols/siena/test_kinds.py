@@ -47,6 +47,7 @@ def test_what_is_told_covers_what_is_held(seed: int) -> None:
         kinds.remove(one)
     assert not told
     assert not kinds._kinds
+    assert not kinds._groups
 
 
 def test_thousands_with_the_same_filter_are_one() -> None:
@@ -60,3 +61,47 @@ def test_thousands_with_the_same_filter_are_one() -> None:
         for one in many[1:]:
             kinds.remove(one)
     told.assert_called_once_with(first.key, many[0])
+
+
+def proofs_of(kinds_with: str, count: int, first: str = "", going: bool = False) -> int:
+    """How many proofs it takes to add so many kinds, or to remove the one that came first."""
+    kinds = Kinds(lambda key, kind: None)
+    cover = kinds.add(Filter(first), Tags()) if first else None
+    filters = [Filter(kinds_with.format(number=number)) for number in range(count)]
+    if going:
+        for condition in filters:
+            kinds.add(condition, Tags())
+    with mock.patch.object(module, "covers", side_effect=covers) as proof:
+        if going:
+            assert cover is not None
+            kinds.remove(cover)
+            assert len(kinds.roots) == count
+        else:
+            for condition in filters:
+                kinds.add(condition, Tags())
+    return proof.call_count
+
+
+def test_what_is_unlike_all_others_comes_and_goes_without_a_proof() -> None:
+    text = "plate = {number} AND rate > {number}"
+    assert proofs_of(text, 200) == 0
+    assert proofs_of(text, 200, "rate > -5") == 200  # each that it is covered
+    assert proofs_of(text, 200, "rate > -5", going=True) == 0
+
+
+def test_filters_that_match_each_others_examples_cost_so_many_proofs_and_no_more() -> None:
+    text, count = "NOT rate = {number}", 80
+    with mock.patch.object(module, "MAX_FAILURES", 5), mock.patch.object(module, "MAX_FAILURES_GOING", 50):
+        assert count < proofs_of(text, count) <= 2 * 5 * count
+        assert 0 < proofs_of(text, count, "TRUE", going=True) <= 50
+
+
+def test_of_two_that_cover_each_other_one_stays() -> None:
+    kinds = Kinds(lambda key, kind: None)
+    cover = kinds.add(Filter("TRUE"), Tags())
+    same = [kinds.add(Filter(text), Tags()) for text in ("rate > 1 AND rate > 2", "rate > 2")]
+    kinds.remove(cover)
+    assert len(kinds.roots) == 1
+    kinds.remove(next(iter(kinds.roots.values())))
+    assert len(kinds.roots) == 1
+    assert next(iter(kinds.roots.values())) in same
