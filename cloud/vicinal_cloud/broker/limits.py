@@ -9,6 +9,7 @@ __all__ = [
     "MAX_BROKERS",
     "MAX_BUFFER",
     "MAX_CLIENTS",
+    "MAX_OWED",
     "MAX_PER_CLIENT",
     "MAX_STORED_AT_ONCE",
     "MAX_STORING",
@@ -40,6 +41,9 @@ MAX_ADVERT_BYTES = 512 << 10
 MAX_BROKERS = 20_000
 # Publishes that wait for the disk; beyond it no more is read from publishers.
 MAX_STORING = 16 << 20
+# Of one client, behind a broker that takes no more: two reads of the smallest there are. A client is not read from
+# meanwhile, but may come again and again.
+MAX_OWED = 8192
 # Of 64 KiB at most, in batches of the log's 4 MiB.
 MAX_STORED_AT_ONCE = 64
 

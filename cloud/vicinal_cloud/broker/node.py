@@ -6,14 +6,12 @@ and at its end writes once to each link that has something to say.
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from vicinal.errors import LocalProtocolError, VicinalError
+from vicinal.errors import VicinalError
 from vicinal.event import Event
-from vicinal.siena.broker import Broker, Busy
+from vicinal.siena.broker import Broker
 from vicinal.siena.connection import (
     BYE_NAMES,
     NOT_ADMITTED,
@@ -27,20 +25,13 @@ from vicinal.siena.messages import BROKER, CLIENT, delivery
 from . import limits
 from .counters import Counters
 from .link import Link
+from .publishing import Publishing
 from .replay import Replays
 from .session import Session
 from .storage import Storage
-from .stored import entry_with
 
 if TYPE_CHECKING:
-    from vicinal.scope.graph import Tags
     from vicinal.siena.messages import Message
-
-    from ..log import Entry
-
-    # session, request or None, tags, event; offset in the log, or -1
-    _Publish: TypeAlias = tuple[Session, int | None, Tags, Event, int]
-    _Storing: TypeAlias = tuple[Session, int | None, Tags, Event, Entry]
 
 __all__ = ["Node", "clock"]
 
@@ -71,6 +62,7 @@ class Node:
         self.replays: Replays | None = None
         """of the log, for brokers that have missed some of it"""
         self.counters = Counters()
+        self.publishing = Publishing(self)
         self.links: set[Link] = set()
         self.sessions: dict[str, Session] = {}
         self.linked: dict[str, tuple[Link, str]] = {}
@@ -81,14 +73,12 @@ class Node:
         """of all that clients advertise"""
         self.draining = False
         self._dirty: set[Link] = set()
-        self._paused: set[Link] = set()
         self._flushing = False
         self._reading = False
         """something came and is being dealt with: what it leads to is written after it"""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due: int | None = None
-        self._publishes: list[_Storing] = []  # to be stored
-        self._owed: deque[_Publish] = deque()  # accepted, and too much is under way to where they go
+        self._later: dict[str, int] = {}  # brokers that go on in the log when nothing is owed
 
     # Links
 
@@ -181,7 +171,7 @@ class Node:
         self._reading = False
         self.links.discard(link)
         self._dirty.discard(link)
-        self._paused.discard(link)
+        self.publishing.paused.discard(link)
         counters = self.counters
         why = BYE_NAMES[code] if code < len(BYE_NAMES) else "other"
         counters.cut[why] += 1
@@ -231,9 +221,8 @@ class Node:
                     self._send(other, what)
                 elif self.storage is not None:
                     self._catch_up(kind, other, what)
-            if not self._owed or not (deliveries or actions):
+            if not self.publishing.hand_on():
                 break
-            self._hand_on()
         self._set_timer()
 
     def _catch_up(self, kind: str, broker: str, offset: int) -> None:
@@ -243,7 +232,16 @@ class Node:
             return
         if self.replays is None:
             self.replays = Replays(self.engine, self.storage.published, self.now, self.pump)
+        self._later.pop(broker, None)
+        if self.engine.has_gap and offset >= self.engine.position:
+            self._later[broker] = offset
+            offset = -1
         self.replays.begin(broker, offset)
+
+    def go_on_in_the_log(self) -> None:
+        """Less is owed than was."""
+        for broker, offset in list(self._later.items()):
+            self._catch_up("replay", broker, offset)
 
     def _send(self, name: str, message: tuple[Any, ...]) -> None:
         entry = self.linked.get(name)
@@ -275,6 +273,19 @@ class Node:
             dirty.add(session.link)
         self._flush_at_the_end()
 
+    def deliver_run(self, found: "list[tuple[str, bytes, int, int]]") -> None:
+        """To each client so many deliveries, which are frames already."""
+        counters = self.counters
+        for client, frames, count, _ in found:
+            counters.handed += count
+            taker = self.sessions.get(client)
+            if taker is None or taker.link.connection.closed:
+                counters.dropped["client gone"] += count
+                continue
+            taker.link.connection.deliver_many(frames, count)
+            self._dirty.add(taker.link)
+        self._flush_at_the_end()
+
     def flush_soon(self, link: Link) -> None:
         self._dirty.add(link)
         self._flush_at_the_end()
@@ -287,114 +298,11 @@ class Node:
 
     def _flush(self) -> None:
         self._flushing = False
-        if self._publishes:
-            self._store_publishes()
+        self.publishing.store()
         dirty, self._dirty = self._dirty, set()
         for link in dirty:
             if link.flush() > limits.MAX_BUFFER:
                 link.cut_if_slow(self.now())
-
-    # Publishing
-
-    def publish(self, session: Session, messages: "list[Message]") -> None:
-        """What may be published is settled here, once: the client's advertisements are others when it comes back. Who
-        publishes faster than it can go on is not refused: no more is read from it."""
-        self.counters.received += len(messages)
-        self.counters.storing += len(messages)
-        name, storage, check = session.name, self.storage, self.engine.check_publish
-        for _, request, advert, event in messages:
-            try:
-                tags = check(name, advert, event)
-                if storage is None:
-                    self._owed.append((session, request, tags, event, -1))
-                else:
-                    self._publishes.append((session, request, tags, event, entry_with(event, tags)))
-            except LocalProtocolError as refusal:
-                self.counters.storing -= 1
-                session.refuse(request, str(refusal))
-                self.flush_soon(session.link)
-        if storage is None:
-            self._hand_on()
-        else:
-            self.flush_soon(session.link)
-
-    def publish_run(self, session: Session, run: Any) -> None:
-        """All at once where that can be, else one by one."""
-        found = None
-        if self.storage is None and not self._owed:
-            self.pump()  # what came before is delivered before
-            found = self.engine.publish_run(session.name, run)
-        if found is None:
-            self.publish(session, run.messages())
-            return
-        counters = self.counters
-        counters.received += len(run)
-        counters.accepted += len(run)
-        for client, frames, count, _ in found:
-            counters.handed += count
-            taker = self.sessions.get(client)
-            if taker is None or taker.link.connection.closed:
-                counters.dropped["client gone"] += count
-                continue
-            taker.link.connection.deliver_many(frames, count)
-            self._dirty.add(taker.link)
-        self._flush_at_the_end()
-
-    def _store_publishes(self) -> None:
-        assert self.storage is not None
-        waiting, self._publishes = self._publishes, []
-        for at in range(0, len(waiting), limits.MAX_STORED_AT_ONCE):
-            batch = waiting[at : at + limits.MAX_STORED_AT_ONCE]
-            done = self.storage.submit([one[4] for one in batch])
-            done.add_done_callback(partial(self._stored, batch))
-        if self.storage.full:
-            self._pause({one[0].link for one in waiting})
-
-    def _stored(self, batch: "list[_Storing]", done: "asyncio.Future[list[int | str]]") -> None:
-        for one, found in zip(batch, done.result()):
-            if isinstance(found, int):
-                self._owed.append((*one[:4], found))
-            else:
-                self.counters.storing -= 1
-                one[0].refuse(one[1], found)
-                self.flush_soon(one[0].link)
-        self._hand_on()
-        self.pump()
-
-    def _hand_on(self) -> None:
-        """In the order in which they came, as far as the engine takes them now."""
-        owed, counters, publish, now = self._owed, self.counters, self.engine.publish, self.now()
-        answered = None
-        while owed:
-            session, request, tags, event, offset = owed[0]
-            try:
-                goals = publish(session.name, tags, event, now)
-            except Busy:
-                self._pause({waiting[0].link for waiting in owed})
-                return
-            if goals is None:
-                counters.repeated += 1
-            else:
-                counters.accepted += 1
-            if request is not None:
-                session.answer(request, True, goals or 0)
-            if request is not None and session is not answered:
-                answered = session
-                self.flush_soon(session.link)
-            if offset >= 0:
-                self.engine.position = offset + 1
-            counters.storing -= 1
-            owed.popleft()
-        if self._paused and (self.storage is None or not self.storage.full):
-            for link in self._paused:
-                link.resume()
-            self._paused.clear()
-
-    def _pause(self, links: set[Link]) -> None:
-        for link in links:
-            if link in self.links:
-                link.pause()
-                self._paused.add(link)
 
     # Time
 
@@ -415,12 +323,15 @@ class Node:
         self.pump()
 
     async def tick(self) -> None:
-        """For ever: connections that say nothing, and those that take nothing. At each tick some are looked at, all of
-        them in a few seconds: thousands that are silent cost little."""
+        """For ever: what waits for brokers that take no more, connections that say nothing, and those that take
+        nothing. At each tick some are looked at, all of them in a few seconds: thousands that are silent cost
+        little."""
         rest: list[Link] = []
         while True:
             await asyncio.sleep(limits.TICK_SECONDS)
             now = self.now()
+            if self.publishing.owes:
+                self.pump()
             if not rest:
                 rest = list(self.links)
                 turn = max(len(rest) // limits.TICKS_FOR_ALL, limits.LINKS_A_TICK)

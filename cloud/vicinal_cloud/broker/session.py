@@ -44,7 +44,7 @@ class Session:
                 publishes = []
             if message[0] == "run":
                 self.published += len(message[1])
-                self.node.publish_run(self, message[1])
+                self.node.publishing.publish_run(self, message[1])
             else:
                 self._asked(message[0], message[1], message)
         if publishes:
@@ -52,7 +52,7 @@ class Session:
 
     def _publish(self, messages: "list[Message]") -> None:
         self.published += len(messages)
-        self.node.publish(self, messages)
+        self.node.publishing.publish(self, messages)
 
     def _asked(self, kind: str, request: int, message: "Message") -> None:
         try:

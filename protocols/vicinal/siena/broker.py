@@ -51,7 +51,11 @@ class Refused(LocalProtocolError):
 
 
 class Busy(Refused):
-    """Too much is under way: the same may be accepted later."""
+    """Too much is under way to a broker: the same may be accepted later."""
+
+    def __init__(self, broker: str) -> None:
+        super().__init__(f"{MAX_QUEUE} packets wait for broker {broker!r}: try again later")
+        self.broker = broker
 
 
 class Broker(Delivering):
@@ -316,10 +320,8 @@ class Broker(Delivering):
         is_for_here = self._is_for_here(tags)
         goals = self._goals(event, tags, mine) if len(self.interest) or not is_for_here else []
         for broker, _ in goals:
-            if broker in self._out and len(self._out[broker].packets) >= MAX_QUEUE:
-                if self.records.topology.towards(self.name, broker) is not None:
-                    raise Busy(f"{MAX_QUEUE} packets wait for broker {broker!r}: try again later")
-                self._give_up(broker)
+            if not self.make_room(broker, now):
+                raise Busy(broker)
         self._last_published[client] = event.seq  # type: ignore[assignment]
         self._count("published")
         here = 0

@@ -1,8 +1,8 @@
 """To whom of a broker's own clients an event goes: once to each, and in the order of its producer."""
 
 from ..scope.visibility import visible
-from .telling import Telling
 from .topology import goal_of
+from .yielding import Yielding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = ["Delivering"]
 _MAX_AUDIENCES = 4096
 
 
-class Delivering(Telling):
+class Delivering(Yielding):
     def __init__(
         self, name: str, incarnation: int, graph: "ScopeGraph", trace: bool, pruning: "tuple[str, ...]"
     ) -> None:
