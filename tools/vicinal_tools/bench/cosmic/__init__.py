@@ -100,7 +100,8 @@ def _hard_rows(wanted: int, parts: list[hard.Hard]) -> Iterator[Row]:
         "HRT, all bitrates",
         f"{missed} of {total:,} slots missed",
         f"calendars hold {min(part.reserved for part in parts):.1%} of the bus, which is busy for "
-        f"{min(part.load for part in parts):.2%}" + "".join(f"; {miss}" for part in parts for miss in part.misses[:2]),
+        f"{min(part.load for part in parts):.2%}, {min(part.without for part in parts):.1%} without the babbler"
+        + "".join(f"; {miss}" for part in parts for miss in part.misses[:2]),
         "",
         f"none in {SLOTS:,}" if wanted >= SLOTS else f"none in {SLOTS:,}; VICINAL_BENCH_SLOTS asked for {wanted:,}",
         missed == 0 if total >= SLOTS else None,
