@@ -120,6 +120,7 @@ class Books(Reassembly):
         assert self.events <= self.max_events
         assert 0 <= self.bytes <= self.max_bytes
         assert (self.pending == 0) == (self.events == 0) == (self.bytes == 0)
+        assert all(self._of.values())  # nothing is left of a sender that is done
 
 
 def pieces(data: bytes, number: int = 0, sender: bytes = A, room: int = 28, typed: bool = False) -> list[Piece]:
