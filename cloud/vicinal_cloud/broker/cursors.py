@@ -5,11 +5,14 @@
     marks.mark("b2", 4711)             all of b2 before 4711 has come: the cursor, once all that is on its way is there
 
 A cursor that lags costs a repetition. One that is ahead of the disk would cost events: after a failed write none moves
-any more until the broker is started anew.
+until what was missed is on its way again, and marks that came before never count.
 """
 
 import asyncio
 import json
+import logging
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +20,35 @@ from .files import replace
 
 __all__ = ["Cursors"]
 
+_log = logging.getLogger("vicinal.broker")
+
 # Seconds between two writes.
 _PAUSE = 0.2
 
 
 class Cursors:
     def __init__(self, file: Path, cursors: dict[str, int]) -> None:
-        """Fills `cursors`, and keeps it."""
+        """Within a running loop. Fills `cursors`, and keeps it."""
         self.cursors = cursors
         self.frozen = False
+        self.failed = 0
+        """writes of the file; each is tried again"""
+        self.damaged = False
+        """the file cannot be read: how far this broker had come is not known"""
         self._file = file
         self._putting: set[asyncio.Future[Any]] = set()
+        self._turn = 0  # marks of an earlier turn do not count
         self._task: asyncio.Task[None] | None = None
         self._dirty = False
-        if file.exists():
-            cursors.update(json.loads(file.read_text()))
+        self._stop = asyncio.Event()
+        self._storing = threading.Lock()
+        try:
+            cursors.update(_checked(json.loads(file.read_text())))
+        except FileNotFoundError:
+            pass
+        except ValueError as error:
+            self.damaged = True
+            _log.error("%s cannot be read, all that is in the logs is read again: %s", file, error)
 
     def putting(self, done: "asyncio.Future[Any]") -> None:
         self._putting.add(done)
@@ -40,14 +57,34 @@ class Cursors:
     def freeze(self) -> None:
         """Something that was to be put is not on disk: what comes after it must not count either."""
         self.frozen = True
+        self._turn += 1
+
+    def thaw(self) -> None:
+        """What was missed has been asked for, from where the cursors are."""
+        self.frozen = False
 
     def clear(self) -> None:
         """There are no durable subscriptions any more: the next begins anew."""
+        self._turn += 1
+        self.frozen = False
         self.cursors.clear()
         self._written_soon()
 
+    def begin(self, source: str, offset: int) -> None:
+        """On disk when it returns, unless there was one."""
+        if source not in self.cursors:
+            self.cursors[source] = offset
+            self._store()
+
+    def rewind(self, cursors: dict[str, int]) -> None:
+        """Back to where these are; on disk when it returns."""
+        self._turn += 1
+        for source, offset in cursors.items():
+            self.cursors[source] = min(offset, self.cursors.get(source, offset))
+        self._store()
+
     def mark(self, source: str, offset: int) -> None:
-        waiting = len(self._putting)
+        waiting, turn = len(self._putting), self._turn
         if not waiting:
             self._move(source, offset)
             return
@@ -55,7 +92,7 @@ class Cursors:
         def one_less(_: object) -> None:
             nonlocal waiting
             waiting -= 1
-            if not waiting:
+            if not waiting and turn == self._turn:
                 self._move(source, offset)
 
         for done in list(self._putting):
@@ -69,19 +106,42 @@ class Cursors:
 
     def _written_soon(self) -> None:
         self._dirty = True
-        if self._task is None:
+        if self._task is None and not self._stop.is_set():
             self._task = asyncio.get_running_loop().create_task(self._write())
 
     async def _write(self) -> None:
-        loop = asyncio.get_running_loop()
         while self._dirty:
-            self._dirty = False
-            await loop.run_in_executor(None, replace, self._file, json.dumps(self.cursors))
-            await asyncio.sleep(_PAUSE)
+            await self._write_once()
+            if self._stop.is_set():
+                break
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PAUSE):
+                    await self._stop.wait()
         self._task = None
 
-    def close(self) -> None:
+    async def _write_once(self) -> None:
+        self._dirty = False
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, self._store)
+        except OSError as error:
+            self._dirty = True
+            self.failed += 1
+            if self.failed == 1:
+                _log.error("%s cannot be written, it is tried again: %s", self._file, error)
+
+    def _store(self) -> None:
+        with self._storing:  # one at a time, and never an older state after a newer one
+            replace(self._file, json.dumps(dict(self.cursors)))
+
+    async def close(self) -> None:
+        self._stop.set()
         if self._task is not None:
-            self._task.cancel()
+            await self._task
         if self._dirty:
-            replace(self._file, json.dumps(self.cursors))
+            await self._write_once()
+
+
+def _checked(found: Any) -> dict[str, int]:
+    if not isinstance(found, dict) or not all(type(one) is int and one >= 0 for one in found.values()):
+        raise ValueError("want an object of offsets")
+    return found

@@ -9,10 +9,15 @@ __all__ = [
     "MAX_BROKERS",
     "MAX_BUFFER",
     "MAX_CLIENTS",
+    "MAX_DURABLE",
+    "MAX_DURABLE_PER_CLIENT",
+    "MAX_FED",
     "MAX_OWED",
     "MAX_PER_CLIENT",
     "MAX_STORED_AT_ONCE",
     "MAX_STORING",
+    "READ_AGAIN_FIRST",
+    "READ_AGAIN_MOST",
     "READ_BYTES",
     "STUCK_MS",
     "TICKS_FOR_ALL",
@@ -35,17 +40,28 @@ LINKS_A_TICK = 100
 MAX_CLIENTS = 16_384
 # Advertisements and subscriptions together.
 MAX_PER_CLIENT = 1024
+# Durable subscriptions, those of clients that are away too. Each is a log: some open files, a thread, and when it is
+# made some ten milliseconds of syncs.
+MAX_DURABLE_PER_CLIENT = 64
+MAX_DURABLE = 2048
+# What waits for the client of a durable subscription: well below MAX_BUFFER, or its own backlog would get it cut.
+MAX_FED = 1 << 20
 # All that a broker's producers advertise travels in one message of 1 MiB, with the scopes and neighbours.
 MAX_ADVERT_BYTES = 512 << 10
 # Records of other brokers that a neighbour may bring.
 MAX_BROKERS = 20_000
-# Publishes that wait for the disk; beyond it no more is read from publishers.
+# Publishes that wait for the disk; beyond it no more is read from publishers. As much for durable subscriptions; beyond
+# it other brokers are not acknowledged, and nothing is published again here.
 MAX_STORING = 16 << 20
 # Of one client, behind a broker that takes no more: two reads of the smallest there are. A client is not read from
 # meanwhile, but may come again and again.
 MAX_OWED = 8192
 # Of 64 KiB at most, in batches of the log's 4 MiB.
 MAX_STORED_AT_ONCE = 64
+
+# Seconds until what a full disk has refused is asked for again, doubled from the first to the most.
+READ_AGAIN_FIRST = 1.0
+READ_AGAIN_MOST = 60.0
 
 # Seconds between two attempts to connect, doubled from the first to the most, times a random half to one.
 BACKOFF_FIRST = 0.2

@@ -2,10 +2,11 @@
 
 The engine says which broker and from where; here the log is read in small parts, off the loop, and given back to it,
 as fast as the streams take it. The last look at where the log ends, and the word that a broker has caught up, are in
-one turn of the loop: nothing is published in between.
+one turn of the loop: nothing is published in between. What cannot be read or published is counted, the rest goes on.
 """
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable
 
@@ -16,10 +17,13 @@ from .stored import unpack
 
 __all__ = ["Replays"]
 
+_log = logging.getLogger("vicinal.broker")
+
 # Records read at once: some milliseconds of work.
 _AT_ONCE = 128
 # Seconds until a broker that takes no more, or is out of reach, is looked at again.
 _LATER = 0.05
+_AFTER_TROUBLE = 1.0
 
 
 class Replays:
@@ -60,14 +64,26 @@ class Replays:
             except OffsetAhead:  # another log than the one it knows
                 offset = log.next
                 continue
+            except OSError as error:
+                self._trouble("the disk failed", reader, offset, error)
+                await asyncio.sleep(_AFTER_TROUBLE)
+                continue
             for record in records:
                 if record.offset >= engine.position:
                     offset = record.offset
                     break
-                event, tags = unpack(record.event)
-                engine.publish_again(reader, event, tags, self._now())
-                self.counts["published again"] += 1
+                try:
+                    event, tags = unpack(record.event)
+                    engine.publish_again(reader, event, tags, self._now())
+                    self.counts["published again"] += 1
+                except Exception as error:  # whatever it is, it must not keep the rest from those who wait for it
+                    self._trouble("not readable", reader, record.offset, error)
             self._pump()
+
+    def _trouble(self, what: str, reader: str, offset: int, error: Exception) -> None:
+        self.counts[what] += 1
+        if self.counts[what] == 1:
+            _log.error("offset %d of the log, read again for broker %r: %s: %r", offset, reader, what, error)
 
     @property
     def readers(self) -> list[str]:

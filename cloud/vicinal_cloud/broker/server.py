@@ -58,7 +58,7 @@ class Server:
     async def start(self) -> None:
         config, node = self.config, self.node
         if config.log is not None:
-            node.storage = Storage(config.log.directory, node.engine, node.now, config.log.options)
+            node.storage = Storage(config.log.directory, node.engine, node.now, config.log.options, node.pump)
             node.pump()  # what was published here and is not yet on the disk of durable subscriptions
         for one in config.listen:
             self.addresses.append(await self._listen(one))
@@ -112,6 +112,8 @@ class Server:
                 node.sessions[name].link.cut(NOT_ADMITTED, "the scopes have changed: one that you named is not here")
             elif node.storage is not None:
                 node.storage.outside(name)
+        if node.storage is not None:
+            node.storage.inside()
         self.config = self.config._replace(graph=config.graph, join=config.join)
         node.pump()
         return outside

@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from vicinal.errors import LocalProtocolError
+from vicinal.errors import LocalProtocolError, VicinalError
 from vicinal.filter import Filter
 from vicinal.siena.connection import PROTOCOL
 
@@ -67,7 +67,7 @@ class Session:
             elif kind == "unsubscribe":
                 self._unsubscribe(message[2])
                 self.answer(request, True, message[2])
-        except LocalProtocolError as error:
+        except (VicinalError, OSError) as error:  # a durable subscription needs the disk
             self.answer(request, False, str(error))
 
     def _advertise(self, text: str, tags: Any) -> int:

@@ -2,7 +2,7 @@
 
     DIRECTORY/published                 what clients published here; acknowledged when it is in it
     DIRECTORY/durable/CLIENT/NAME       what was delivered to a durable subscription; the client reads from an offset
-    DIRECTORY/durable.json              the durable subscriptions themselves
+    DIRECTORY/durable.json              the durable subscriptions themselves (durable.py)
     DIRECTORY/cursors.json              how far they have come in what was published at each broker (cursors.py)
     DIRECTORY/incarnation               grows with every start
 
@@ -11,10 +11,8 @@ its own log: what is in it was visible to it, and nothing else is.
 """
 
 import asyncio
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from vicinal.errors import LocalProtocolError, VicinalError
 from vicinal.event import Event
@@ -28,6 +26,7 @@ from ..log._batch import STORAGE
 from . import limits
 from .counters import Counters
 from .cursors import Cursors
+from .durable import Durable, fresh_folder, read_list, write_list
 from .files import replace
 
 if TYPE_CHECKING:
@@ -37,40 +36,47 @@ if TYPE_CHECKING:
 
 __all__ = ["Storage", "next_incarnation"]
 
-
-class _Durable:
-    def __init__(self, client: str, name: str, condition: Filter, tags: Tags, commits: GroupCommit) -> None:
-        self.client = client
-        self.name = name
-        self.condition = condition
-        self.tags = tags
-        self.commits = commits
-        self.key = 0
-        self.feeding: asyncio.Task[None] | None = None
-
-    @property
-    def engine_name(self) -> str:
-        return f"{self.client}/{self.name}"
+# Seconds until a client whose socket is full is looked at again.
+_LATER = 0.02
 
 
 class Storage:
-    def __init__(self, directory: Path, engine: Broker, now: "Callable[[], int]", options: LogOptions) -> None:
-        """Within a running loop. Opens the logs, and subscribes again what was durably subscribed."""
+    def __init__(
+        self,
+        directory: Path,
+        engine: Broker,
+        now: "Callable[[], int]",
+        options: LogOptions,
+        pump: "Callable[[], None]" = lambda: None,
+    ) -> None:
+        """Within a running loop. Opens the logs, and subscribes again what was durably subscribed. `pump` is called
+        when the engine has something to do that nothing else led to."""
         self.directory = directory
         self.engine = engine
         self._now = now
         self._options = options
+        self._pump = pump
         self.published = GroupCommit(Log(directory / "published", options), now)
         self._pending = 0
-        self._durable: dict[str, _Durable] = {}
+        self._putting = 0  # bytes on their way into the logs of durable subscriptions
+        self._durable: dict[str, Durable] = {}
+        self._removing: set[asyncio.Task[None]] = set()
+        self._again: asyncio.TimerHandle | None = None
+        self._again_after = limits.READ_AGAIN_FIRST
         self.cursors = Cursors(directory / "cursors.json", engine.cursors)
         engine.position = self.published.log.next
-        for client, name, text, flat in self._read():
-            one = self._open(client, name, Filter(text), Tags(zip(flat[1::2], flat[2::2]), flat[0]))
+        engine.keeps_up = self._keeps_up
+        if self.cursors.damaged:
+            engine.first_cursor = 0
+        for one in read_list(directory):
+            self._open(one)
             try:
-                one.key = engine.subscribe(one.engine_name, one.condition, one.tags, now(), durable=True)
-            except LocalProtocolError:
-                one.key = 0  # its scopes are not here now; what is stored can be read all the same
+                self._enter(one)
+            except LocalProtocolError:  # its scopes are not here now; what is stored can be read all the same
+                if one.left is None:
+                    one.left = dict(self.cursors.cursors)
+        if self._durable:
+            self._write()
 
     # Publishing
 
@@ -113,88 +119,182 @@ class Storage:
         if event.producer == one.client:
             counters.dropped["its own"] += 1
             return True
+        if one.takes_no_more:
+            self._miss(one)
+            counters.dropped["comes again"] += 1
+            return True
+        entry = entry_of(event)
+        try:
+            done = one.commits.submit([entry])
+        except VicinalError:
+            self._miss(one)
+            counters.dropped["the disk is behind"] += 1
+            return True
+        size = len(entry.event)
+        self._putting += size
         counters.putting += 1
 
         def put(done: "asyncio.Future[list[Any]]") -> None:
+            self._putting -= size
             counters.putting -= 1
             if done.exception() is not None:
-                self.cursors.freeze()
+                self._miss(one)
                 counters.dropped["the disk failed"] += 1
             elif isinstance(result := done.result()[0], Stored):
                 counters.stored += 1
+                if self._again is None:
+                    self._again_after = limits.READ_AGAIN_FIRST
             elif isinstance(result, Duplicate):
                 counters.dropped["repeated"] += 1
             else:
                 if result.reason in STORAGE:
-                    self.cursors.freeze()
+                    self._miss(one)
                 counters.dropped[result.reason] += 1
 
-        try:
-            done = one.commits.submit([entry_of(event)])
-            done.add_done_callback(put)
-            self.cursors.putting(done)
-        except VicinalError:
-            self.cursors.freeze()
-            counters.putting -= 1
-            counters.dropped["the disk is behind"] += 1
+        done.add_done_callback(put)
+        self.cursors.putting(done)
         return True
+
+    def _keeps_up(self) -> bool:
+        return self._putting < limits.MAX_STORING
+
+    def _miss(self, one: Durable) -> None:
+        """Something for it is not in its log. What comes after it in the order of its producer would lock it out: so
+        nothing is put until all comes again, from the cursors on, which stay where they are."""
+        one.missed = True
+        self.cursors.freeze()
+        self._read_again_later()
+
+    def _read_again_later(self) -> None:
+        if self._again is None:
+            self._again = asyncio.get_running_loop().call_later(self._again_after, self._read_again)
+            self._again_after = min(2 * self._again_after, limits.READ_AGAIN_MOST)
+
+    def _read_again(self) -> None:
+        self._again = None
+        if self._putting:
+            self._read_again_later()
+            return
+        missed = [one for one in self._durable.values() if one.missed and one.key]
+        # A log that does not know what it has on disk finds out when it is opened: at the next start.
+        failed = [one for one in missed if one.commits.log.failed is not None]
+        for one in missed:
+            if one not in failed:
+                one.read_again()
+                self.engine.read_again(one.engine_name, self._now())
+        if not failed:
+            self.cursors.thaw()
+        self._pump()
 
     def attach(
         self, session: "Session", name: str, condition: Filter, tags: Tags, offset: int | None, number: int
     ) -> None:
-        """Begins to feed the client, under the number, from the offset or from the first there is."""
-        engine_name = f"{session.name}/{name}"
-        one = self._durable.get(engine_name)
-        if one is not None and (one.condition != condition or one.tags != tags):
+        """Begins to feed the client, under the number, from the offset or from the first there is. What is refused
+        has changed nothing."""
+        one = self._durable.get(f"{session.name}/{name}")
+        if one is None:
+            if offset:
+                raise LocalProtocolError(f"offset {offset} of {name!r} is not there: it is new, and has 0 to 0")
+            one = self._create(session.name, name, condition, tags)
+            start = 0
+        else:
+            start = self._start(session, one, condition, tags, offset)
+        one.stop_feeding()
+        one.feeding = asyncio.get_running_loop().create_task(self._feed(session, one, start, number))
+
+    def _start(self, session: "Session", one: Durable, condition: Filter, tags: Tags, offset: int | None) -> int:
+        if one.condition != condition or one.tags != tags:
             raise LocalProtocolError(
-                f"durable subscription {name!r} has the filter {one.condition}: unsubscribe it before it gets another"
+                f"durable subscription {one.name!r} has the filter {one.condition}: "
+                "unsubscribe it before it gets another"
             )
-        if one is None or not one.key:
-            key = self.engine.subscribe(engine_name, condition, tags, self._now(), durable=True)
-            one = one or self._open(session.name, name, condition, tags)
-            one.key = key
-            self._write()
         log = one.commits.log
         start = log.first if offset is None else offset
         if not log.first <= start <= log.next:
-            raise LocalProtocolError(f"offset {start} of {name!r} is not there: it has {log.first} to {log.next}")
-        if one.feeding is not None:
-            one.feeding.cancel()
-        one.feeding = asyncio.get_running_loop().create_task(self._feed(session, one, start, number))
+            raise LocalProtocolError(f"offset {start} of {one.name!r} is not there: it has {log.first} to {log.next}")
+        if one.name in session.durable.values():
+            raise LocalProtocolError(f"durable subscription {one.name!r} is open in this connection already")
+        if not one.key:
+            self._enter(one)
+            self._write()
+        return start
 
-    async def _feed(self, session: "Session", one: _Durable, offset: int, number: int) -> None:
-        connection = session.link.connection
+    def _create(self, client: str, name: str, condition: Filter, tags: Tags) -> Durable:
+        of_client = len([1 for one in self._durable.values() if one.client == client])
+        if of_client >= limits.MAX_DURABLE_PER_CLIENT:
+            raise LocalProtocolError(
+                f"client {client!r} has {of_client} durable subscriptions, which is the limit, connected or not"
+            )
+        if len(self._durable) >= limits.MAX_DURABLE:
+            raise LocalProtocolError(f"this broker has {len(self._durable)} durable subscriptions, which is the limit")
+        one = Durable(client, name, condition, tags, fresh_folder(self.directory, client, name), None)
+        one.key = self.engine.subscribe(one.engine_name, condition, tags, self._now(), durable=True)
+        try:
+            # Before the subscription is on disk: what is published here from now on is for it, whoever dies.
+            self.cursors.begin(self.engine.name, self.engine.position)
+            self._open(one)
+            self._write()
+        except BaseException:
+            self.engine.drop_client(one.engine_name, self._now())
+            if self._durable.pop(one.engine_name, None) is not None:
+                self._remove_log(one)
+            raise
+        return one
+
+    def _enter(self, one: Durable) -> None:
+        """It is subscribed again; if it was outside its scopes, from where it was then."""
+        one.key = self.engine.subscribe(one.engine_name, one.condition, one.tags, self._now(), durable=True)
+        if one.left is not None:
+            self.cursors.rewind(one.left)
+            one.left = None
+            one.read_again()
+            self.engine.read_again(one.engine_name, self._now())
+
+    async def _feed(self, session: "Session", one: Durable, offset: int, number: int) -> None:
+        connection, link = session.link.connection, session.link
         try:
             async for record in one.commits.follow(offset):
-                while connection.credit <= 0 and not connection.closed:
-                    session.turn.clear()
-                    await session.turn.wait()
+                while not connection.closed:
+                    if connection.credit <= 0:
+                        session.turn.clear()
+                        await session.turn.wait()
+                    elif link.backlog > limits.MAX_FED:
+                        await asyncio.sleep(_LATER)
+                    else:
+                        break
                 if connection.closed:
                     return
                 session.node.counters.handed += 1
                 connection.send(("deliver", (number,), decode(record.event), record.offset, ()))
-                session.node.flush_soon(session.link)
-        except VicinalError as error:
+                session.node.flush_soon(link)
+        except (VicinalError, OSError) as error:
             session.break_off(f"durable subscription {one.name!r}: {error}")
 
     def remove(self, session: "Session", name: str) -> None:
-        """For good. Its log stays on disk until somebody removes it: what was stored is not ours to throw away."""
-        one = self._durable.pop(f"{session.name}/{name}")
-        if one.feeding is not None:
-            one.feeding.cancel()
+        """For good, and its log with it."""
+        one = self._durable.get(f"{session.name}/{name}")
+        if one is None:
+            raise LocalProtocolError(f"client {session.name!r} has no durable subscription {name!r}")
+        self._write(without=one)
+        del self._durable[one.engine_name]
         self.engine.drop_client(one.engine_name, self._now())
         if not self._durable:
             self.cursors.clear()
-        self._closing = asyncio.get_running_loop().create_task(one.commits.close())
-        self._write()
+            self.engine.first_cursor = None
+        self._remove_log(one)
+
+    def _remove_log(self, one: Durable) -> None:
+        one.stop_feeding()
+        task = asyncio.get_running_loop().create_task(one.remove())
+        self._removing.add(task)
+        task.add_done_callback(self._removing.discard)
 
     def detach(self, session: "Session") -> None:
         """The client is gone, its subscriptions stay."""
         session.turn.set()
         for one in self._durable.values():
-            if one.client == session.name and one.feeding is not None:
-                one.feeding.cancel()
-                one.feeding = None
+            if one.client == session.name:
+                one.stop_feeding()
 
     def outside(self, engine_name: str) -> bool:
         """Its scopes are gone from here: it gets nothing more. Whether it is one of ours."""
@@ -203,7 +303,19 @@ class Storage:
             return False
         self.engine.drop_client(engine_name, self._now())
         one.key = 0
+        one.left = dict(self.cursors.cursors)
+        self._write()
         return True
+
+    def inside(self) -> None:
+        """Scopes have come: those whose scopes are here again go on where they were."""
+        for one in self._durable.values():
+            if not one.key:
+                try:
+                    self._enter(one)
+                except LocalProtocolError:
+                    continue
+                self._write()
 
     def status(self) -> dict[str, Any]:
         log = self.published.log
@@ -211,35 +323,35 @@ class Storage:
             "published": {"first": log.first, "next": log.next, "bytes": log.bytes, **log.counters.as_dict()},
             "cursors": dict(self.cursors.cursors),
             "durable": [
-                {"client": one.client, "name": one.name, "first": one.commits.log.first, "next": one.commits.log.next}
+                {
+                    "client": one.client,
+                    "name": one.name,
+                    "first": one.commits.log.first,
+                    "next": one.commits.log.next,
+                    "missed": one.missed,
+                }
                 for one in self._durable.values()
             ],
         }
 
     async def close(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
         for one in self._durable.values():
-            if one.feeding is not None:
-                one.feeding.cancel()
+            one.stop_feeding()
             await one.commits.close()
+        if self._removing:
+            await asyncio.wait(self._removing)
         await self.published.close()
-        self.cursors.close()
+        await self.cursors.close()
 
-    def _open(self, client: str, name: str, condition: Filter, tags: Tags) -> _Durable:
-        # A name may be "..": never a path of its own.
-        folder = self.directory / "durable" / f"c-{quote(client, safe='')}" / f"s-{quote(name, safe='')}"
-        folder.mkdir(parents=True, exist_ok=True)
-        one = _Durable(client, name, condition, tags, GroupCommit(Log(folder, self._options), self._now))
+    def _open(self, one: Durable) -> None:
+        one.folder.mkdir(parents=True, exist_ok=True)
+        one.commits = GroupCommit(Log(one.folder, self._options), self._now)
         self._durable[one.engine_name] = one
-        return one
 
-    def _read(self) -> list[Any]:
-        file = self.directory / "durable.json"
-        found: list[Any] = json.loads(file.read_text()) if file.exists() else []
-        return found
-
-    def _write(self) -> None:
-        found = [[one.client, one.name, str(one.condition), one.tags.item()] for one in self._durable.values()]
-        replace(self.directory / "durable.json", json.dumps(found))
+    def _write(self, without: Durable | None = None) -> None:
+        write_list(self.directory, [one for one in self._durable.values() if one is not without])
 
 
 def _outcome(result: Any) -> int | str:

@@ -37,6 +37,8 @@ class GroupCommit:
     def __init__(self, log: Log, clock: Callable[[], int]) -> None:
         """`clock` gives the time of receipt in ms. Made and used in one event loop; owns the log, and closes it."""
         self.log = log
+        self.refusals = 0
+        """batches that the disk did not take; counted before anybody is told"""
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, "log")
         self._waiting: list[_Waiting] = []
@@ -88,6 +90,7 @@ class GroupCommit:
                 try:
                     results = await loop.run_in_executor(self._thread, self.log.append_batch, entries, self._clock())
                 except Exception as error:  # whatever it is, nobody may wait for ever
+                    self.refusals += 1
                     self._fail([*group, *self._waiting], error)
                     self._waiting.clear()
                     self._bytes = 0
@@ -119,6 +122,7 @@ class GroupCommit:
             at += len(waiting.entries)
         refused = next((one for one in results if isinstance(one, Refused) and one.reason in STORAGE), None)
         if refused is not None:
+            self.refusals += 1
             # What waits came after it: stored alone, it would be out of order and the refused one lost for good.
             self._refuse_waiting(refused)
         self._tell()

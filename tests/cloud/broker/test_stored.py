@@ -57,7 +57,7 @@ def test_a_cursor_moves_when_all_before_it_is_on_disk(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         assert found == {"b2": 10}
         await asyncio.sleep(0.1)
-        cursors.close()
+        await cursors.close()
         assert json.loads((tmp_path / "cursors.json").read_text()) == {"b2": 10}
         again: dict[str, int] = {}
         Cursors(tmp_path / "cursors.json", again)

@@ -371,13 +371,16 @@ def test_nothing_is_acknowledged_while_the_disk_is_behind() -> None:
     now = 0
     for _ in range(5):
         due = broker.next_timeout()
-        assert due is not None and due > now
+        assert due is not None
+        assert due > now
         now = due
         broker.handle_timeout(now)
-    assert broker._in["b2"].unacknowledged == 1 and not broker.has_room("b1")
+    assert broker._in["b2"].unacknowledged == 1
+    assert not broker.has_room("b1")
     behind = False
     broker.handle_timeout(broker.next_timeout() or 0)
-    assert broker._in["b2"].unacknowledged == 0 and broker.has_room("b1")
+    assert broker._in["b2"].unacknowledged == 0
+    assert broker.has_room("b1")
 
 
 def test_an_event_of_a_scope_that_is_no_more_is_for_nobody() -> None:
