@@ -7,6 +7,7 @@ so that many small messages are one system call.
 import asyncio
 import asyncio.sslproto
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from vicinal.siena.connection import LOST, TOO_SLOW, Connection
@@ -50,12 +51,15 @@ class Link(asyncio.BufferedProtocol):
         self.identity: str | None = None
         """the name in the certificate that the other end has shown"""
         self.delivered = 0
-        """deliveries that have left this process"""
+        """deliveries that have left this process for certain: what was in the transport's buffer when it was last seen,
+        before a connection broke, has not"""
         self.bytes_in = 0
         self.bytes_out = 0
         self.paused = False
         """nothing is read: what came before is still being dealt with"""
         self._released = 0
+        self._size: Callable[[], int] = int
+        self._unsent = 0  # bytes in the transport's buffer, when it could last be asked
         self._batches: deque[tuple[int, int]] = deque()  # bytes_out after it, deliveries in it
         self._moved = (-1, 0)  # bytes that had left, since when
         self._ended = False
@@ -65,6 +69,7 @@ class Link(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
+        self._size = _size_of(transport)
         peer = transport.get_extra_info("peername")
         self.where = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
         self.identity = _common_name(transport.get_extra_info("peercert"))
@@ -116,7 +121,10 @@ class Link(asyncio.BufferedProtocol):
             self.bytes_out += len(data)
             self.put(data)
             released, self._released = connection.released - self._released, connection.released
-            if transport.get_write_buffer_size() or self._batches:
+            if self._batches or self._size():
+                self._batches.append((self.bytes_out, released))
+            elif transport.is_closing():  # it broke while this was written
+                self._unsent = len(data)
                 self._batches.append((self.bytes_out, released))
             else:
                 self.delivered += released
@@ -135,14 +143,17 @@ class Link(asyncio.BufferedProtocol):
 
     @property
     def undelivered(self) -> int:
-        """Deliveries that wait."""
+        """Deliveries that wait: for credit, for the next flush, and for the socket."""
         self._settle()
-        return self.connection.waiting_count + sum([count for _, count in self._batches])
+        connection = self.connection
+        batches = sum([count for _, count in self._batches])
+        return connection.waiting_count + connection.released - self._released + batches
 
     def _unwritten(self) -> int:
-        # A TLS transport that is closed has no buffer to ask.
-        transport = self.transport
-        return 0 if transport is None or transport.is_closing() else transport.get_write_buffer_size()
+        # A transport that closes has thrown its buffer away, or is about to.
+        if self.transport is not None and not self.transport.is_closing():
+            self._unsent = self._size()
+        return self._unsent
 
     def _settle(self) -> None:
         gone = self.bytes_out - self._unwritten()
@@ -193,6 +204,13 @@ class Link(asyncio.BufferedProtocol):
                 asyncio.get_running_loop().call_later(_LINGER, self.transport.abort)
         else:
             self.owner.ended(self, code, reason)
+
+
+def _size_of(transport: asyncio.Transport) -> "Callable[[], int]":
+    """Of all that waits to be written. Of TLS that is in two places, and asyncio tells of the upper one only."""
+    lower = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
+    upper = transport.get_write_buffer_size
+    return upper if lower is None else lambda: upper() + int(lower.get_write_buffer_size())
 
 
 def _common_name(certificate: Any) -> str | None:

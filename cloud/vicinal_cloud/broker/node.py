@@ -175,10 +175,10 @@ class Node:
         counters = self.counters
         why = BYE_NAMES[code] if code < len(BYE_NAMES) else "other"
         counters.cut[why] += 1
+        waiting = link.undelivered
         counters.delivered += link.delivered
         counters.bytes_in += link.bytes_in
         counters.bytes_out += link.bytes_out
-        waiting = link.undelivered
         if waiting:
             counters.dropped[f"client gone: {why}"] += waiting
         name = link.connection.peer
