@@ -348,3 +348,62 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
     assert radio.data is None
     assert air.next_event() is None
     assert len(air.radios) == 1
+
+
+def test_one_after_the_other_is_no_collision() -> None:
+    """The first microsecond after a PDU is free again, and the last one of it is not."""
+    for wait, expected in ((376 - 1, set[bytes]()), (376, {b"a" * 31, b"b" * 31})):
+        air = Air()
+        air._random = NoDelay()
+        one, other = air.radio("one", 0), air.radio("other", 100)
+        receiver, heard = listener(air, 50)
+        receiver.scan(SECOND, SECOND)
+        one.advertise(b"a" * 31)
+        air.advance(wait)
+        other.advertise(b"b" * 31)
+        air.advance(50_000)
+        assert {data for data, _, _ in heard} == expected
+
+
+def test_data_that_were_replaced_are_not_sent_any_more() -> None:
+    air = Air(4)
+    sender = air.radio()
+    for number in range(10):
+        sender.advertise(bytes([number]), 100_000)
+        air.advance(air.now + 1_000)
+    before = sender.sent
+    air.advance(air.now + 10 * SECOND)
+    assert 90 <= sender.sent - before <= 101
+
+
+def test_who_drives_from_cell_to_cell_is_in_one_at_a_time() -> None:
+    air = Air(3, cell=40.0)
+    sender = air.radio()
+    receiver, heard = listener(air, 30)
+    sender.advertise(DATA, 20_000)
+    for number in range(50):
+        receiver.move(30.0 + 40 * (number % 3), 0.0)
+        air.advance(air.now + 50_000)
+    assert len({now for _, _, now in heard}) == len(heard) > 50
+    assert air.reached == sender.sent
+
+
+def test_a_collision_counts_although_one_of_both_is_long_over() -> None:
+    air = Air()
+    air._random = NoDelay()
+    early, long, short, late = (air.radio(name, x) for name, x in (("early", 0), ("long", 0), ("short", 100), ("l", 0)))
+    receiver, heard = listener(air, 50)
+    receiver.scan(SECOND, SECOND)
+    air.advance(8_000)
+    early.advertise(b"early")
+    air.advance(9_000)
+    early.advertise(None)
+    air.advance(10_000)
+    long.advertise(bytes(254))  # its data are on the air from 1,008 to 3,612 us after this
+    air.advance(10_800)
+    short.advertise(bytes(40))  # and these from 1,808 to 2,288, on the same channel
+    air.advance(13_500)
+    late.advertise(b"late")  # makes the air forget what is over
+    air.advance(30_000)
+    assert bytes(254) not in [data for data, _, _ in heard]
+    assert air.collided >= 1
