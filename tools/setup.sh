@@ -1,7 +1,7 @@
 #!/bin/bash
 # What the Makefile needs of the machine: Python 3.11 or later with venv, Java 17 or later for the Spark tests,
-# mkfs.xfs for the power-cut test, gpsd for the tests of location, mosquitto and nats-server for `make bench` to measure
-# the broker beside.
+# mkfs.xfs for the power-cut test, gpsd for the tests of location, dbus-daemon and python3-dbusmock for those of
+# Bluetooth, mosquitto and nats-server for `make bench` to measure the broker beside.
 # As root on Debian what is missing is installed; else it is named with the command that installs it. The last line
 # on stdout, and the only one, is the Python to use; everything said to people goes to stderr.
 set -euo pipefail
