@@ -20,7 +20,7 @@ from .delivering import Delivering
 from .forwarding import EVENTS
 from .interest import Interest
 from .kinds import Kinds
-from .records import Record
+from .records import Advertised, Record
 from .streams import MAX_QUEUE
 from .telling import PRUNING
 from .topology import goal_of
@@ -75,6 +75,7 @@ class Broker(Delivering):
         self._version = 0
         self._adverts: dict[str, dict[int, Kind]] = {}  # client -> its numbers -> what it advertises
         self._advertised = Kinds(self._say_adverts)
+        self._advertised_size = Advertised()
         self._local = Index()
         self._last_published: dict[str, int] = {}
         self._runs: Any = RunMatcher() if RunMatcher is not None else None
@@ -112,9 +113,10 @@ class Broker(Delivering):
         record = Record(self.name, self.incarnation, self._version, tuple(self._links), stays, tuple(adverts))
         self.records.put(record)
         self._spread(record, "")
+        self._pace.said(len(adverts))
 
     def _say_adverts(self, key: int, kind: "Kind | None") -> None:
-        self._say()
+        self._pace.is_due = True
 
     def _spread(self, record: Record, sender: str) -> None:
         for neighbour in self._links:
@@ -122,6 +124,7 @@ class Broker(Delivering):
                 self._send(neighbour, ("record", record))
 
     def receive(self, neighbour: str, message: "tuple[Any, ...]", now: int) -> None:
+        self._pace.clock = now
         kind = message[0]
         if kind == "packets":
             self._forward(message[1], message[2], message[3], message[4], message[5], message[6], message[7], now)
@@ -240,6 +243,11 @@ class Broker(Delivering):
             number = max(held) + 1 if held else 1
         elif number in held:
             raise Refused(f"client {client!r} has an advertisement {number} already")
+        if not self._advertised.has(condition, tags):
+            refusal = self._advertised_size.refusal(condition, tags)
+            if refusal is not None:
+                raise Refused(refusal)
+            self._advertised_size.add(condition, tags)
         held[number] = self._advertised.add(condition, tags)
         self._asked(condition, True)
         return number
@@ -249,6 +257,8 @@ class Broker(Delivering):
         if kind is None:
             raise Refused(f"client {client!r} has no advertisement {advert}")
         self._advertised.remove(kind)
+        if not self._advertised.has(kind.filter, kind.tags):
+            self._advertised_size.remove(kind.filter, kind.tags)
         self._asked(kind.filter, False)
 
     def subscribe(

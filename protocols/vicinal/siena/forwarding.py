@@ -8,7 +8,7 @@ Nothing is remembered on the way; what is lost is sent again by its source (stre
               ("live", event, tags)  ("again", event, tags)  ("hold",)  ("resume", offset)  ("mark", offset)
 """
 
-from .records import Records
+from .records import Pace, Records
 from .streams import PATIENCE, Incoming, Outgoing
 from .topology import blocked_for, first_state
 
@@ -48,6 +48,11 @@ class Forwarder:
         self._out: dict[str, Outgoing] = {}
         self._in: dict[str, Incoming] = {}
         self._actions: list[tuple[Any, ...]] = []
+        self._pace = Pace()  # of what is advertised
+
+    def _say(self) -> None:
+        """A new record of this broker."""
+        raise NotImplementedError
 
     def _handle(self, source: str, content: "tuple[Any, ...]", now: int) -> None:
         """A packet has come, in its turn: its content, then the scopes wanted and the trail."""
@@ -58,17 +63,20 @@ class Forwarder:
         raise NotImplementedError
 
     def actions(self) -> "list[tuple[Any, ...]]":
+        if self._pace.is_time:
+            self._say()
         found, self._actions = self._actions, []
         return found
 
     def next_timeout(self) -> "int | None":
         if not self._out and not self._in:
-            return None
+            return self._pace.due
         dues = [stream.due for stream in self._out.values()] + [stream.due for stream in self._in.values()]
-        times = [due for due in dues if due is not None]
+        times = [due for due in dues + [self._pace.due] if due is not None]
         return min(times) if times else None
 
     def handle_timeout(self, now: int) -> None:
+        self._pace.clock = now
         for broker, stream in list(self._out.items()):
             for number, packet in stream.again(now):
                 self._count("sent again")
