@@ -77,7 +77,6 @@ class Broker(Delivering):
         self._advertised = Kinds(self._say_adverts)
         self._advertised_size = Advertised()
         self._local = Index()
-        self._last_published: dict[str, int] = {}
         self._runs: Any = RunMatcher() if RunMatcher is not None else None
         self._leaving: dict[str, set[str]] = {}  # scope -> neighbours that may still send
         self._say()
@@ -319,11 +318,13 @@ class Broker(Delivering):
     def publish(self, client: str, tags: "Tags", event: "Event", now: int) -> "int | None":
         """With the tags that check_publish gave, perhaps some time ago: what the client does since changes nothing. To
         how many brokers it goes; None if it was published before: then it goes nowhere."""
-        if event.seq <= self._last_published.get(client, -1):  # type: ignore[operator]
+        seq: Any = event.seq
+        known = self._producers.recent.get(client) or self._producers.recall(client)
+        if seq <= known.published:
             self._count("published again")
             return None
         if tags.scopes and not self._holds(tags):
-            self._last_published[client] = event.seq  # type: ignore[assignment]
+            known.published = seq
             self._count("dropped: left the scope")
             return 0
         mine = self._local.match(event)
@@ -332,7 +333,7 @@ class Broker(Delivering):
         for broker, _ in goals:
             if not self.make_room(broker, now):
                 raise Busy(broker)
-        self._last_published[client] = event.seq  # type: ignore[assignment]
+        known.published = seq
         self._count("published")
         here = 0
         if self._marks:
@@ -364,7 +365,8 @@ class Broker(Delivering):
         None if they must be published one by one, for whatever reason: then nothing has happened."""
         held = self._adverts.get(client, {}).get(run.advert)
         seqs = run.seqs
-        newest = max(self._last_published.get(client, -1), self._newest.get(client, -1))
+        known = self._producers.recent.get(client) or self._producers.recall(client)
+        newest = max(known.published, known.newest)
         if held is None or run.producer != client or seqs[0] <= newest or not run.rises or self.trace:
             return None
         condition, tags = held.filter, held.tags
@@ -379,12 +381,15 @@ class Broker(Delivering):
         found: list[tuple[str, bytes, int, int]] | None = self._runs.match(run, takers)
         if found is None:
             return None
-        self._last_published[client] = self._newest[client] = int(seqs[-1])
-        given = self._given.setdefault(client, {})
+        known.published = known.newest = int(seqs[-1])
+        given = known.given
+        before = len(given)
         total = 0
         for name, _, count, last in found:
             given[name] = last
             total += count
+        if len(given) > before:
+            self._producers.gave(client, before, [one[0] for one in found])
         self._count("published", len(run))
         if total:
             self._count("delivered", total)
@@ -403,7 +408,11 @@ class Broker(Delivering):
 
     def last_published(self, client: str) -> int:
         """The highest seq known of a client, or -1."""
-        return self._last_published.get(client, -1)
+        known = self._producers.get(client)
+        return known.published if known is not None else -1
+
+    def _is_client(self, name: str) -> bool:
+        return name in self._adverts or name in self._keys
 
     def check_publish(self, client: str, advert: int, event: "Event") -> "Tags":
         """Whether an event may be published. The tags to publish it with: now, or when it is stored."""

@@ -1,6 +1,7 @@
 """To whom of a broker's own clients an event goes: once to each, and in the order of its producer."""
 
 from ..scope.visibility import visible
+from .producers import Producers
 from .topology import goal_of
 from .yielding import Yielding
 
@@ -31,9 +32,7 @@ class Delivering(Yielding):
         super().__init__(name, incarnation, graph, trace, pruning)
         self._keys: dict[str, dict[int, int]] = {}  # client -> its numbers -> keys
         self._deliveries: list[Delivery] = []
-        # Of each producer the newest that came here, and the newest that each client was given.
-        self._newest: dict[str, int] = {}
-        self._given: dict[str, dict[str, int]] = {}
+        self._producers = Producers(self._is_client, self._count)
         self._audiences: dict[Any, list[Taker]] = {}
 
     def deliveries(self) -> "list[Delivery]":
@@ -72,24 +71,28 @@ class Delivering(Yielding):
         """To those clients that were not given it, or a newer one of its producer. Whether there is one at all."""
         producer: Any = event.producer
         seq: Any = event.seq
-        given = self._given.get(producer)
-        if given is None:
-            given = self._given[producer] = {}
+        known = self._producers.recent.get(producer) or self._producers.recall(producer)
+        given = known.given
         if producer in self._keys:
             fresh = [one for one in takers if one[0] != producer]
         else:
             fresh = takers
-        if seq > self._newest.get(producer, -1):
-            self._newest[producer] = seq
+        if seq > known.newest:
+            known.newest = seq
         else:
             fresh = [one for one in fresh if seq > given.get(one[0], -1)]
         if fresh:
+            before = len(given)
             for client, _ in fresh:
                 given[client] = seq
+            if len(given) > before:
+                self._producers.gave(producer, before, [client for client, _ in fresh])
             self._count("delivered", len(fresh))
             self._deliveries.append((event, trail, fresh))
         return bool(takers)
 
     def _forget_client(self, client: str) -> None:
-        for given in self._given.values():
-            given.pop(client, None)
+        self._producers.forget_client(client)
+
+    def _is_client(self, name: str) -> bool:
+        raise NotImplementedError
