@@ -92,6 +92,8 @@ def test_farewells() -> None:
     node.publish(speed(), 0)
     sent(node, 600)
     node.unannounce("Speed", 600)
+    with pytest.raises(LocalProtocolError, match="'Speed' is not announced"):
+        node.publish(speed(), 600)
     found = beacons(sent(node, 5000, start=600, step=50))
     assert [(now, frame.every) for now, frame in found] == [(600, 0), (850, 0), (1100, 0)]
     assert node.next_timeout() is None
@@ -101,6 +103,7 @@ def test_farewells() -> None:
     node.announce("Speed", around(), 5000)
     node.unannounce("Speed", 5000)  # nobody has heard of it
     assert node.advertisement(5000) is None
+    assert node._announcing().announced == {}
 
 
 @spec("STEAM-20")
@@ -198,6 +201,30 @@ def test_the_last_event_is_said_again_unless_it_is_not() -> None:
     node.publish(speed(), 16000)
     assert {piece.number for piece in pieces(sent(node, 18000, start=16000))} == {3}
     assert pieces(sent(node, 22000, start=18500)) == []
+
+
+@spec("STEAM-45", "STEAM-48", "STEAM-50")
+def test_three_times_and_no_more_until_the_next_beacon() -> None:
+    node = sender()
+    node.announce("x", around(), 0, ())
+    sent(node, 1400)
+    node.publish(Event("x"), 1400)
+    line = [(now, "B" if isinstance(frame, Beacon) else "e") for now, frame in sent(node, 2700, start=1400)]
+    assert line == [(1400, "e"), (1500, "B"), (1600, "e"), (1700, "e"), (2500, "B"), (2600, "e")]
+
+
+@spec("STEAM-44")
+def test_what_is_due_first_is_said_first() -> None:
+    node = sender()
+    node.announce("Speed", around(), 0, NAMES)
+    node.publish(speed(), 0)
+    node.publish(speed(attrs={"Deadline": 1000}), 0)
+    node.publish(speed(attrs={"Priority": 1}), 0)
+    first = []
+    for piece in pieces(sent(node, 2000)):
+        if piece.number not in first:
+            first.append(piece.number)
+    assert first == [2, 1, 0]
 
 
 @spec("STEAM-46")
@@ -313,3 +340,15 @@ def test_waking_up() -> None:
     assert node.next_timeout() == 350  # kept in step with the announcement
     node.handle_timeout(2150)
     assert node.stored == 0
+
+
+@spec("STEAM-8", "STEAM-13")
+def test_numbers_run_around() -> None:
+    node = sender()
+    node.announce("Speed", around(), 0, NAMES)
+    found = node._announcing().announced["Speed"]
+    found.number, found.numbers = 255, 65535
+    for now in (0, 2000):
+        node.publish(speed(), now)
+        sent(node, now + 2000, start=now)
+    assert (found.number, found.numbers) == (5, 1)

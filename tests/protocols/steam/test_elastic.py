@@ -51,6 +51,8 @@ def heard(losses: Losses, key: bytes, metres: int, loss: float, count: int, seed
 def test_losses_by_distance() -> None:
     losses = Losses()
     assert losses.at(50) == ASSUMED_LOSS
+    heard(losses, b"few", 40, 0.0, 16)
+    assert losses.at(50) == ASSUMED_LOSS  # the first only says where counting begins
     heard(losses, b"near", 40, 0.02, 1000)
     heard(losses, b"far", 180, 0.5, 1000)
     assert losses.at(10) == ASSUMED_LOSS  # nothing is known that near
@@ -81,7 +83,7 @@ def test_neighbours_are_bounded() -> None:
         losses.observe(bytes([i]), 0, 10)
         losses.observe(b"\x00", i, 10)  # is never silent for longest
     assert len(losses._numbers) == 3
-    assert b"\x00" in losses._numbers
+    assert losses._got[0] == 9  # and was never forgotten
 
 
 def test_the_far_edge() -> None:
@@ -198,6 +200,34 @@ def test_what_else_a_node_says_counts() -> None:
     for now in range(3000, 5000, 100):
         node.advertisement(now)
     assert told == [(50, False)]
+
+
+@spec("STEAM-53")
+def test_beacons_take_their_share() -> None:
+    told: list[tuple[int, bool]] = []
+    node = Node("rsu", 1)
+    node.set_position(*HERE, 0)
+    for number in range(15):
+        node.announce(f"s{number}", around(), 0, every=1500)
+    node.announce(
+        "Light", around(), 0, minimum=around(50), on_adapt=lambda area, holds, now: told.append((area.dimx, holds))
+    )
+    for now in range(0, 5000, 100):
+        node.advertisement(now)
+    assert told == [(50, False)]
+
+
+@spec("STEAM-52")
+def test_areas_that_stay_tell_nothing_of_distance() -> None:
+    """Their producer may be anywhere."""
+    node = Node("rsu", 1)
+    node.set_position(*HERE, 0)
+    node.announce("Light", around(), 0, minimum=around(50))
+    for moves, known in ((False, 0), (True, 19)):
+        for number in range(20):
+            frame = Beacon(subject_hash("x"), b"abc", number, 100, around(30), moves)
+            node.receive(structure(frame.encode()), -60, number)
+        assert sum(node.losses._got) == known
 
 
 def test_members_hear_of_the_smaller_area() -> None:
