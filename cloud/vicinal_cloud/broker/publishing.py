@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from vicinal.errors import LocalProtocolError
 from vicinal.siena.broker import Busy
 
+from ..log.scoped import entry_with
 from . import limits
-from .stored import entry_with
 
 if TYPE_CHECKING:
     import asyncio

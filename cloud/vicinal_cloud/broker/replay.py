@@ -13,7 +13,7 @@ from collections.abc import Callable
 from vicinal.siena.broker import Broker
 
 from ..log import GroupCommit, OffsetAhead, OffsetGone
-from .stored import unpack
+from ..log.scoped import unpack
 
 __all__ = ["Replays"]
 

@@ -4,6 +4,7 @@
     GroupCommit     the writer in an asyncio program: many appends, one sync; follow
     LogReader       readers in other processes
     entry           what is appended, checked; Record is what is read
+    event_of        the event of a record, whether it is stored with its scopes or alone
     Stored, Duplicate, Refused      what became of it
 
 README.md beside this file describes the bytes and the promises.
@@ -27,6 +28,7 @@ from .files import DirectoryFiles, Files
 from .group_commit import GroupCommit
 from .log import Log, LogOptions
 from .reader import LogReader
+from .scoped import event_of
 
 __all__ = [
     "AppendRefused",
@@ -53,4 +55,5 @@ __all__ = [
     "Stored",
     "entry",
     "entry_of",
+    "event_of",
 ]

@@ -67,7 +67,7 @@ class Record(NamedTuple):
     producer: str
     seq: int
     event: bytes
-    """as it was appended; vicinal.wire.decode makes it an Event"""
+    """as it was appended; `event_of` a record (scoped.py) is the Event"""
     lag: int = 0
     """how many records were appended together before this one"""
 

@@ -1,8 +1,8 @@
 """A filter over stored bytes, decoding only what may match.
 
-The subject stands first in an event's bytes, so that it is read without decoding. Whether a filter can match any
-event of a subject is asked once for each subject (Filter.overlaps, sound: it says no only when none can), and
-remembered.
+The subject stands first in an event's bytes (behind its scopes, where a record has some), so that it is read without
+decoding. Whether a filter can match any event of a subject is asked once for each subject (Filter.overlaps, sound: it
+says no only when none can), and remembered.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from vicinal.filter import Filter
 from vicinal.wire import decode
 
 from ._record import Record
+from .scoped import event_bytes
 
 __all__ = ["selector"]
 
@@ -23,7 +24,7 @@ def selector(condition: Filter) -> Callable[[Record], bool]:
     possible: dict[bytes, bool] = {}
 
     def select(record: Record) -> bool:
-        event = record.event
+        event = event_bytes(record.event)
         subject = _subject(event)
         may = possible.get(subject)
         if may is None:

@@ -2,19 +2,22 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vicinal.errors import LimitError
+from vicinal.errors import LimitError, RemoteProtocolError
 from vicinal.event import Event
+from vicinal.filter import Filter
 from vicinal.limits import MAX_EVENT_BYTES
 from vicinal.scope.graph import Tags
 from vicinal.wire import encode
 from vicinal_cloud.broker.cursors import Cursors
-from vicinal_cloud.broker.stored import entry_with, unpack
+from vicinal_cloud.log import Log, event_of
+from vicinal_cloud.log.scoped import entry_with, unpack
 
 NAMES = st.text(min_size=1, max_size=8)
 
@@ -33,6 +36,26 @@ def test_an_event_that_is_too_large_with_its_scopes() -> None:
     assert unpack(entry_with(event, Tags()).event) == (event, Tags())
     with pytest.raises(LimitError, match="bytes of an event with its scopes"):
         entry_with(event, Tags({"geography": "london" * 20}))
+
+
+def test_the_log_is_read_as_events_whatever_their_scopes(tmp_path: Path) -> None:
+    log = Log(tmp_path)
+    events = [Event(subject, {"rate": seq}, (), "car-7", seq) for seq, subject in enumerate(["Speed", "Stop"] * 2)]
+    tags = [Tags(), Tags(), Tags({"geography": "uk"}), Tags({}, False)]
+    log.append_batch([entry_with(*one) for one in zip(events, tags)], 0)
+    assert [event_of(record) for record in log.read(0, 10)[0]] == events
+    for condition in ("subject = 'Speed'", "rate > 0", "subject = 'Stop' AND rate = 3"):
+        asked = Filter(condition)
+        found = [event_of(record) for record in log.read(0, 10, asked)[0]]
+        assert found == [event for event in events if asked.matches(event)]
+    log.close()
+
+
+@given(st.binary(max_size=40))
+def test_what_is_no_event_with_scopes_is_refused(data: bytes) -> None:
+    for bad in (data, b"\xd7T" + data, b"\xd7T\x00\x02[]" + data):
+        with suppress(RemoteProtocolError):
+            unpack(bad)
 
 
 def test_a_cursor_moves_when_all_before_it_is_on_disk(tmp_path: Path) -> None:
