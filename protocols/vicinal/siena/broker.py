@@ -471,7 +471,8 @@ class Broker(Delivering):
     def _handle(self, source: str, content: "tuple[Any, ...]", now: int) -> None:
         kind = content[0]
         if kind == "add":
-            self.interest.add(source, content[1], content[2], content[3])
+            if not self.interest.add(source, content[1], content[2], content[3]):
+                self._count("dropped: too much interest of one broker")
         elif kind == "remove":
             self.interest.remove(source, content[1])
         elif kind in EVENTS:

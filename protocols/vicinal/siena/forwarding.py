@@ -163,6 +163,11 @@ class Forwarder:
     ) -> None:
         """One step for a packet: those of its targets that are here arrive, the others go on, together where they
         can."""
+        known = self.records.get(source)
+        if known is None or known.incarnation < incarnation:
+            # A record overtakes what its broker sends, on every link. So nobody can be invented for nothing.
+            self._count("dropped: source without a record")
+            return
         if not all([scope in self.scopes for scope, _ in state]):
             self._count("dropped: not in its scopes")
             return
@@ -200,8 +205,11 @@ class Forwarder:
             stream = self._in[source] = Incoming(epoch)
         if stream.epoch > epoch:
             return
+        ahead = stream.too_far_ahead
         for content in stream.take(target[3], packet + (trail,), now):
             self._handle(source, content, now)
+        if stream.too_far_ahead > ahead:
+            self._count("lost: too far ahead to be held")
         self._acknowledge(source, stream, now)
 
     def _acknowledge(self, broker: str, stream: Incoming, now: int) -> None:

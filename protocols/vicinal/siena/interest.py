@@ -4,6 +4,7 @@
 an index of filters by origin.
 """
 
+from ..errors import LimitError
 from ..filter import Filter
 from ..filter.index import Index
 from .kinds import Kinds
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from .kinds import Kind
 
 __all__ = ["Interest", "Subscription", "Subscriptions"]
+
+# Filters of one broker that others keep, of some 2 KB each: so many different ones its clients may have together.
+MAX_INTEREST = 65_536
 
 
 class Subscription:
@@ -46,6 +50,8 @@ class Subscriptions:
         self._next = 0
 
     def add(self, client: str, number: int, condition: Filter, tags: "Tags", durable: bool = False) -> Subscription:
+        if len(self.kinds) >= MAX_INTEREST and not self.kinds.has(condition, tags, durable):
+            raise LimitError("different subscriptions of this broker", len(self.kinds) + 1, MAX_INTEREST)
         self._next += 1
         one = Subscription(client, self._next, number, self.kinds.add(condition, tags, durable))
         self.by_key[one.key] = one
@@ -61,27 +67,33 @@ class Interest:
     def __init__(self, changed: "Callable[[Filter, bool], None]") -> None:
         self._index = Index()
         self._changed = changed
-        self._held: dict[tuple[str, int], tuple[Filter, Tags]] = {}
+        self._held: dict[str, dict[int, tuple[Filter, Tags]]] = {}
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._index)
 
-    def add(self, broker: str, key: int, condition: Filter, tags: "Tags") -> None:
+    def add(self, broker: str, key: int, condition: Filter, tags: "Tags") -> bool:
+        """False when the broker has too many."""
         self.remove(broker, key)
+        held = self._held.setdefault(broker, {})
+        if len(held) >= MAX_INTEREST:
+            return False
         self._index.add((broker, key), condition)
-        self._held[(broker, key)] = (condition, tags)
+        held[key] = (condition, tags)
         self._changed(condition, True)
+        return True
 
     def remove(self, broker: str, key: int) -> None:
-        held = self._held.pop((broker, key), None)
-        if held is not None:
+        found = self._held.get(broker, {}).pop(key, None)
+        if found is not None:
             self._index.remove((broker, key))
-            self._changed(held[0], False)
+            self._changed(found[0], False)
 
     def forget(self, broker: str) -> None:
-        for name, key in [held for held in self._held if held[0] == broker]:
-            self.remove(name, key)
+        for key in list(self._held.get(broker, ())):
+            self.remove(broker, key)
+        self._held.pop(broker, None)
 
     def match(self, event: "Event") -> "set[tuple[str, Any]]":
         """The brokers that care, each with the tags of the subscriptions for which it does."""
-        return {(held[0], self._held[held][1]) for held in self._index.match(event)}
+        return {(broker, self._held[broker][key][1]) for broker, key in self._index.match(event)}

@@ -8,6 +8,8 @@ scopes have none is sent again as nothing, so that those behind it are not held 
 A stream is named by both ends, their incarnations and an epoch: either end starting anew starts the stream anew.
 """
 
+from ..wire import encode
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -23,6 +25,10 @@ PATIENCE = 15000
 # Packets: sent and not acknowledged; held back because an earlier one is missing; waiting to be sent.
 WINDOW = 256
 MAX_HELD = 512
+# Bytes held back of one stream, with what an event costs beside them: of most events all that the window has. What is
+# not held is sent again.
+MAX_HELD_BYTES = 4 << 20
+HELD_OVERHEAD = 512
 MAX_QUEUE = 4096
 ACKNOWLEDGE_EVERY = 32
 
@@ -96,6 +102,9 @@ class Incoming:
         self.epoch = epoch
         self.expected = 1
         self.held: dict[int, Any] = {}
+        self.too_far_ahead = 0  # packets that were not held
+        self._sizes: dict[int, int] = {}  # of those held
+        self._held_bytes = 0
         self.unacknowledged = 0
         self.due: int | None = None
 
@@ -107,15 +116,25 @@ class Incoming:
         if number < self.expected:
             return []
         if number > self.expected:
-            if len(self.held) < MAX_HELD:
-                self.held[number] = packet
+            if number not in self.held:
+                self._hold(number, packet)
             return []
         found = [packet]
         self.expected += 1
         while self.expected in self.held:
             found.append(self.held.pop(self.expected))
+            self._held_bytes -= self._sizes.pop(self.expected)
             self.expected += 1
         return found
+
+    def _hold(self, number: int, packet: "Any") -> None:
+        size = _size(packet)
+        if number - self.expected > MAX_HELD or self._held_bytes + size > MAX_HELD_BYTES:
+            self.too_far_ahead += 1
+            return
+        self.held[number] = packet
+        self._sizes[number] = size
+        self._held_bytes += size
 
     def acknowledge(self, now: int) -> "int | None":
         """The number up to which all has come, if it is time to say so."""
@@ -124,3 +143,10 @@ class Incoming:
         self.due = None
         self.unacknowledged = 0
         return self.expected - 1
+
+
+def _size(packet: "Any") -> int:
+    """About: an event with its trail, a filter, or next to nothing."""
+    if packet[0] in ("event", "live", "again"):
+        return HELD_OVERHEAD * (1 + len(packet[-1])) + len(encode(packet[1]))
+    return HELD_OVERHEAD + (len(str(packet[2])) if packet[0] == "add" else 0)

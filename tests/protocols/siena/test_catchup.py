@@ -16,6 +16,7 @@ from vicinal.filter import Filter
 from vicinal.scope.graph import Scope, ScopeGraph, Tags
 from vicinal.siena import catchup
 from vicinal.siena.broker import Broker
+from vicinal.siena.records import Record
 
 spec = pytest.mark.spec
 
@@ -27,6 +28,7 @@ SHAPES = {
 }
 SEEDS = 2000 if os.environ.get("VICINAL_SOAK") else 60
 FIRST, LATER = Tags({"place": "london"}), Tags({"place": "uk"})
+NEIGHBOUR = Record("b2", 5, 1, ("b1",), frozenset(), ())
 
 
 class Disk:
@@ -315,6 +317,7 @@ def test_live_clients_get_nothing_again_and_durable_ones_nothing_live() -> None:
     broker.position = 0
     broker.subscribe("office", Filter("TRUE"), Tags(), 0)
     broker.subscribe("office/all", Filter("TRUE"), Tags(), 0, durable=True)
+    broker.records.put(NEIGHBOUR)
     for number, (kind, takers) in enumerate(
         (("again", ["office/all"]), ("live", ["office"]), ("event", ["office", "office/all"])), 1
     ):
@@ -366,6 +369,7 @@ def test_nothing_is_acknowledged_while_the_disk_is_behind() -> None:
     behind = True
     broker.keeps_up = lambda: not behind
     broker.actions()
+    broker.records.put(NEIGHBOUR)
     content = ("event", Event("Speed", {"rate": 1}, (), "p", 1), Tags())
     broker.receive("b2", ("packets", 1, "b2", 5, (), content, [("b1", 1, 1, 1, ())], ()), 0)
     now = 0
@@ -394,6 +398,7 @@ def test_an_event_of_a_scope_that_is_no_more_is_for_nobody() -> None:
     event = Event("Speed", {"rate": 1}, (), "p", 1)
     broker.publish_again("b1", event, FIRST, 0)
     assert not broker.deliveries()
+    broker.records.put(NEIGHBOUR)
     content = ("event", event, FIRST)
     broker.receive("b2", ("packets", 1, "b2", 5, (("uk", True),), content, [("b1", 1, 1, 1, ("uk",))], ()), 0)
     assert [takers for _, _, takers in broker.deliveries()] == [[("office", ())]]
