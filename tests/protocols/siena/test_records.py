@@ -64,14 +64,18 @@ def test_what_is_advertised_is_counted_as_it_is_said(seed: int) -> None:
     assert {(str(condition), tags) for condition, tags in record.adverts} <= kinds
 
 
+def fill(one: Broker, size: int, tags: Tags) -> None:
+    for number in range(MAX_ITEMS_BROKER):
+        one.advertise("a", Filter(f"p = {number} AND q = '{'x' * size}'"), tags)
+
+
 @pytest.mark.parametrize("size", [1, 4000])
 def test_whatever_is_advertised_neighbours_can_read_it(size: int) -> None:
     one = broker()
-    tags, count = TAGS[2], 0
-    first = one.advertise("a", Filter("TRUE"), tags)
+    first = one.advertise("a", Filter("TRUE"), TAGS[2])
     with pytest.raises(Refused, match="the limit is"):
-        for count in range(MAX_ITEMS_BROKER):
-            one.advertise("a", Filter(f"p = {count} AND q = '{'x' * size}'"), tags)
+        fill(one, size, TAGS[2])
+    count = len(one._adverts["a"]) - 1
     assert count > 150
     one.unadvertise("a", first)  # which covered all of them
     (record,) = said(one)
@@ -136,7 +140,7 @@ def test_a_broker_that_was_told_no_time_for_long_asks_for_it() -> None:
 
 def test_churn_costs_few_records_and_fewer_when_they_are_long() -> None:
     counts = []
-    for many in (0, 2000):
+    for many in (0, 800):
         one = broker()
         for number in range(many):
             one.advertise("a", Filter(f"rate = {number}"), Tags())
@@ -148,7 +152,7 @@ def test_churn_costs_few_records_and_fewer_when_they_are_long() -> None:
             count += len(said(one))
         counts.append(count)
     assert 45 <= counts[0] <= 51
-    assert 13 <= counts[1] <= 16
+    assert 23 <= counts[1] <= 26
 
 
 def test_links_and_scopes_are_said_at_once() -> None:
