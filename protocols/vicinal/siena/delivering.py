@@ -59,7 +59,12 @@ class Delivering(Yielding):
                 found.append((client, some[0].numbers))
             else:
                 # Once for the client, and for all its subscriptions: what comes later by another way is a repetition.
-                seen = [one.number for one in some if plain or visible(self.graph, event, tags, one.tags)]
+                # Where it has come to it may be seen, also when its own scope is not known here.
+                seen = [
+                    one.number
+                    for one in some
+                    if plain or goal_of(tags, one.tags) == wanted or visible(self.graph, event, tags, one.tags)
+                ]
                 found.append((client, tuple(sorted(seen))))
         if plain:
             if len(self._audiences) >= _MAX_AUDIENCES:
