@@ -5,7 +5,6 @@ __all__ = [
     "BACKOFF_MOST",
     "DRAIN_SECONDS",
     "LINKS_A_TICK",
-    "MAX_ADVERT_BYTES",
     "MAX_BROKERS",
     "MAX_BUFFER",
     "MAX_CLIENTS",
@@ -41,13 +40,11 @@ MAX_CLIENTS = 16_384
 # Advertisements and subscriptions together.
 MAX_PER_CLIENT = 1024
 # Durable subscriptions, those of clients that are away too. Each is a log: some open files, a thread, and when it is
-# made some ten milliseconds of syncs.
-MAX_DURABLE_PER_CLIENT = 64
+# made 20 ms of syncs that everybody waits for.
+MAX_DURABLE_PER_CLIENT = 16
 MAX_DURABLE = 2048
 # What waits for the client of a durable subscription: well below MAX_BUFFER, or its own backlog would get it cut.
 MAX_FED = 1 << 20
-# All that a broker's producers advertise travels in one message of 1 MiB, with the scopes and neighbours.
-MAX_ADVERT_BYTES = 512 << 10
 # Records of other brokers that a neighbour may bring.
 MAX_BROKERS = 20_000
 # Publishes that wait for the disk; beyond it no more is read from publishers. As much for durable subscriptions; beyond

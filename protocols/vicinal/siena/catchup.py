@@ -204,7 +204,7 @@ class CatchUp(Forwarder):
                     self._mark(broker, now)
 
     def _leave_to_the_log(self, reader: str) -> "list[Any] | None":
-        """What waits for a reader is about to go: None, or if it can have it from the log, later, what is said first."""
+        """What waits for a reader is about to go: None, or if it can have it from the log later, what is said first."""
         if reader not in self._marks:
             return None
         stream = self._out[reader]
