@@ -72,11 +72,6 @@ class Session:
 
     def _advertise(self, text: str, tags: Any) -> int:
         self._room()
-        everything = self.node.advert_bytes
-        if everything + len(text.encode()) > limits.MAX_ADVERT_BYTES:
-            raise LocalProtocolError(
-                f"the advertisements of this broker have {everything} bytes, the limit is {limits.MAX_ADVERT_BYTES}"
-            )
         number = self.node.engine.advertise(self.name, Filter(text), tags, self.next_number())
         self.adverts[number] = len(text.encode())
         self.node.advert_bytes += self.adverts[number]
