@@ -116,7 +116,7 @@ def test_the_log_is_read_for_its_own_broker_as_fast_as_the_disk_takes_it(
             if segment.is_file():
                 segment.unlink()
         monkeypatch.setattr(limits, "MAX_STORING", 10_000)
-        monkeypatch.setattr("vicinal_cloud.log.group_commit.MAX_PENDING_BYTES", 200_000)
+        monkeypatch.setattr("vicinal_cloud.log.group_commit.MAX_PENDING_BYTES", 150_000)
         monkeypatch.setattr(limits, "READ_AGAIN_FIRST", 1000)
         append = Log.append_batch
 
