@@ -147,9 +147,13 @@ def test_a_broker_that_takes_no_more_holds_up_only_who_publishes_for_it(
                 assert one.node.engine.position == 8
             got = [(await office.next("deliver"))[2].identity for _ in range(14)]
             assert got == [("car", seq) for seq in range(8)] + [("bus", seq) for seq in range(6)]
+            stuck.say(("ack", 0, "b2", 7, "b1", (one.node.engine.incarnation, 1), 4))
+            got = [(await office.next("deliver"))[2].identity for _ in range(4)]
+            assert got == [("car", seq) for seq in range(8, 12)]
+            assert not log or one.node.engine.position == 12
             stuck.writer.transport.abort()
-            got = [(await office.next("deliver"))[2].identity for _ in range(13)]
-            assert got == [("car", seq) for seq in range(8, 21)]
+            got = [(await office.next("deliver"))[2].identity for _ in range(9)]
+            assert got == [("car", seq) for seq in range(12, 21)]
             await again.ask("publish", 2, 1, event(21, "car", "A"))
             found = one.status()
             assert found["publishes"]["accepted"] == 28
