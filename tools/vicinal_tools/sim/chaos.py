@@ -12,6 +12,7 @@ from vicinal.filter import Filter
 from vicinal.scope.graph import Scope, ScopeGraph, Tags
 from vicinal.siena.broker import Refused
 
+from .bursts import Burst
 from .checker import Checker
 from .network import Network
 
@@ -27,6 +28,9 @@ _FILTERS = [
     "TRUE",
 ]
 
+# Events in a burst: enough for runs.
+_BURST = 40
+
 
 class Outcome(NamedTuple):
     brokers: int
@@ -34,6 +38,8 @@ class Outcome(NamedTuple):
     published: int
     delivered: int
     messages: int
+    in_runs: int
+    """published many at once"""
 
 
 def run(seed: int) -> Outcome:
@@ -52,8 +58,9 @@ class _Run:
         self.checker = Checker(self.network)
         self.wanted: set[frozenset[str]] = set()
         self.home: dict[str, str] = {}
-        self.adverts: dict[str, list[tuple[int, Tags]]] = {}
+        self.adverts: dict[str, list[tuple[int, Tags, Filter]]] = {}
         self.seqs: dict[str, int] = {}
+        self.in_runs = 0
 
     def run(self) -> Outcome:
         self._build()
@@ -78,6 +85,7 @@ class _Run:
             len(self.checker.published),
             self.checker.deliveries,
             self.network.messages,
+            self.in_runs,
         )
 
     def _graph(self) -> ScopeGraph:
@@ -105,7 +113,7 @@ class _Run:
         for number in range(self.random.randint(2, 8)):
             client = f"c{number}"
             self.home[client] = self.random.choice(names)
-            self.seqs[client] = 0
+            self.seqs[client] = 1 << 16  # all of one length
             self._attach(client)
 
     def _want(self, a: str, b: str) -> None:
@@ -136,8 +144,9 @@ class _Run:
     def _advertise(self, client: str) -> None:
         broker = self.network.brokers[self.home[client]]
         tags = self._tags(broker.name)
-        number = broker.advertise(client, Filter(self.random.choice(_FILTERS)), tags)
-        self.adverts[client].append((number, tags))
+        condition = Filter(self.random.choice(_FILTERS))
+        number = broker.advertise(client, condition, tags)
+        self.adverts[client].append((number, tags, condition))
         self.network.pump(broker.name)
 
     def _subscribe(self, client: str) -> None:
@@ -151,7 +160,7 @@ class _Run:
         name = self.home[client]
         if name in self.network.stopped or not self.adverts[client]:
             return
-        number, tags = self.random.choice(self.adverts[client])
+        number, tags, _ = self.random.choice(self.adverts[client])
         seq = self.seqs[client] = self.seqs[client] + self.random.randint(1, 3)
         params = [("rate", self.random.randint(0, 100))]
         event = Event(self.random.choice(["Speed", "Brake"]), params, (), client, seq)
@@ -163,8 +172,31 @@ class _Run:
             del self.checker.published[(client, seq)]
         self.network.pump(name)
 
+    def _publish_burst(self, client: str, must_arrive: bool) -> None:
+        """Enough that a connection makes runs of them, and alike: some are for no other broker, and go as one."""
+        name = self.home[client]
+        if name in self.network.stopped or not self.adverts[client]:
+            return
+        number, tags, condition = self.random.choice(self.adverts[client])
+        if any(scope not in self.network.brokers[name].scopes for _, scope in tags.scopes):
+            return  # the broker has left it
+        subject, low = self.random.choice(["Speed", "Brake", "Crash"]), self.random.randint(24, 90)
+        events = []
+        for _ in range(_BURST):
+            seq = self.seqs[client] = self.seqs[client] + self.random.randint(1, 3)
+            params = [("plate", "B-XY 123"), ("rate", self.random.randint(low, low + 10))]
+            event = Event(subject, params, (), client, seq)
+            if condition.matches(event):
+                self.checker.publishes(event, tags, name, must_arrive)
+                events.append(event)
+        burst = Burst(self.network, name, client)
+        burst.publish(number, events)
+        self.in_runs += burst.runs
+
     def _publish_all(self, must_arrive: bool) -> None:
         for client in self.home:
+            if self.random.random() < 0.2:
+                self._publish_burst(client, must_arrive)
             for _ in range(self.random.randint(0, 4)):
                 self._publish(client, must_arrive)
 
