@@ -259,7 +259,7 @@ def test_a_neighbour_that_floods(brokers: Brokers) -> None:
             kind, code, reason = await asyncio.to_thread(pour)
             assert (kind, code) == ("closed", c.TOO_MUCH), reason
             status = b1.status()
-            assert status["overlay"]["engine"]["lost on the way"] >= 5000
+            assert status["overlay"]["engine"]["dropped: source without a record"] >= 5000
             assert len(status["overlay"]["brokers"]) <= 20000
             assert status["connections"]["ended"] == {"too much": 1}
 
