@@ -69,8 +69,6 @@ class Node:
         """neighbours, and who of the two has dialled"""
         self.changed: list[Callable[[str, bool], None]] = []
         """are told when a link to a neighbour comes up or goes down"""
-        self.advert_bytes = 0
-        """of all that clients advertise"""
         self.draining = False
         self._dirty: set[Link] = set()
         self._flushing = False

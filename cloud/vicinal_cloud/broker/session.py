@@ -25,7 +25,7 @@ class Session:
         self.name = name
         self.since = node.now()
         self.published = 0
-        self.adverts: dict[int, int] = {}  # number -> bytes
+        self.adverts: set[int] = set()
         self.subscriptions: set[int] = set()
         self._numbers = 0
         self.durable: dict[int, str] = {}
@@ -60,7 +60,7 @@ class Session:
                 self.answer(request, True, self._advertise(message[2], message[3]))
             elif kind == "unadvertise":
                 self.node.engine.unadvertise(self.name, message[2])
-                self.node.advert_bytes -= self.adverts.pop(message[2])
+                self.adverts.discard(message[2])
                 self.answer(request, True, message[2])
             elif kind == "subscribe":
                 self._subscribe(request, *message[2:])
@@ -73,8 +73,7 @@ class Session:
     def _advertise(self, text: str, tags: Any) -> int:
         self._room()
         number = self.node.engine.advertise(self.name, Filter(text), tags, self.next_number())
-        self.adverts[number] = len(text.encode())
-        self.node.advert_bytes += self.adverts[number]
+        self.adverts.add(number)
         return number
 
     def _subscribe(self, request: int, text: str, tags: Any, durable: str | None, offset: int | None) -> None:
@@ -128,7 +127,6 @@ class Session:
         self.answer(request, False, reason)
 
     def gone(self) -> None:
-        self.node.advert_bytes -= sum(self.adverts.values())
         if self.durable and self.node.storage is not None:
             self.node.storage.detach(self)
 
