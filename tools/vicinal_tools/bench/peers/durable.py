@@ -17,7 +17,7 @@ from .workers import Published
 
 __all__ = ["WINDOW", "PublishingDurably"]
 
-WINDOW = 1_500
+WINDOW = 500
 _A_WRITE = 50
 # All requests, and so all answers, have one size.
 _FIRST_REQUEST = 1 << 16
