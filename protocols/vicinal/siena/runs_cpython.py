@@ -38,6 +38,7 @@ _COST_OF_LEARNING = 32
 _CHECKED = ("Priority", "Expires", "Trace")
 _HEAD = bytes([0x84, KINDS["publish"], 0xF6])  # no answer is wanted
 _FRAME = 0x58  # the head of a frame of 24 to 255 bytes
+_SHORTEST = 26
 
 _Array = np.ndarray[Any, Any]
 
@@ -71,7 +72,7 @@ class RunReader:
         if not self._shapes:
             return None
         buffer, start = frames.waiting()
-        if type(buffer) is not bytes or len(buffer) - start < 2 * MIN_RUN or buffer[start] != _FRAME:
+        if len(buffer) - start < MIN_RUN * _SHORTEST or type(buffer) is not bytes or buffer[start] != _FRAME:
             return None
         run = self._of_one(buffer, start) or self._of_several(buffer, start)
         if run is not None:
