@@ -191,6 +191,8 @@ class Node:
             for tell in self.changed:
                 tell(name, False)
         self.pump()
+        if self._dirty:  # what it said before it went was read in the same turn
+            self._flush_at_the_end()
 
     # The engine
 

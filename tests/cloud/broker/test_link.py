@@ -126,3 +126,22 @@ def test_deliveries_on_a_connection_that_breaks(how: str) -> None:
         assert balanced(found)
 
     asyncio.run(lose())
+
+
+def test_what_was_said_before_a_bye_in_one_read_is_written() -> None:
+    """A producer that publishes fast and leaves: its last run is delivered although nothing else happens."""
+
+    async def leave() -> None:
+        node = Node(Broker("b1", 1, ScopeGraph()), {}, clock())
+        office, transport = joined(node, "office", ("subscribe", 1, "TRUE", Tags(), None, None))
+        car, _ = joined(node, "car", ("advertise", 1, "TRUE", Tags()))
+        events = [Event("Speed", [("rate", 47.3)], {}, "car", (1 << 32) + seq) for seq in range(60)]
+        feed(car, *[("publish", None, 1, event) for event in events[:20]])
+        await asyncio.sleep(0)
+        before = transport.takes
+        feed(car, *[("publish", None, 1, event) for event in events[20:]], ("bye", 0, "done"))
+        await asyncio.sleep(0)
+        assert office.delivered == len(events)
+        assert transport.takes < before
+
+    asyncio.run(leave())
