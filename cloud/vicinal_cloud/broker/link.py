@@ -84,6 +84,8 @@ class Link(asyncio.BufferedProtocol):
         return _buffer
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._ended:
+            return  # it still talks; nobody listens
         self.bytes_in += nbytes
         self.arrived(bytes(_buffer[:nbytes]))
         self.deal()
@@ -190,6 +192,18 @@ class Link(asyncio.BufferedProtocol):
     def finish(self, code: int) -> None:
         """After the last words, where the transport has some of its own."""
 
+    def _half_closed(self) -> bool:
+        """A socket that is closed with something unread in it is reset, and the other end may never read the bye: so
+        where it can be, only our side is closed."""
+        assert self.transport is not None
+        if self.transport.is_closing() or not self.transport.can_write_eof():
+            return False
+        try:
+            self.transport.write_eof()
+        except OSError:  # the other end is gone, and we have not been told yet
+            return False
+        return True
+
     def _end(self, code: int, reason: str) -> None:
         if self._ended:
             return
@@ -199,7 +213,8 @@ class Link(asyncio.BufferedProtocol):
             self._settle()
             self.owner.ended(self, code, reason)
             self.finish(code)
-            self.transport.close()
+            if code == LOST or not self._half_closed():
+                self.transport.close()
             if code != LOST:
                 asyncio.get_running_loop().call_later(_LINGER, self.transport.abort)
         else:

@@ -54,6 +54,9 @@ class Breakable(asyncio.Transport):
         self.held = 0
         self.closed = False
 
+    def can_write_eof(self) -> bool:
+        return False
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return default
 
