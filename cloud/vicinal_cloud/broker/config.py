@@ -33,24 +33,17 @@
 Paths are relative to the file.
 """
 
-import tomllib
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vicinal.errors import LocalProtocolError
-from vicinal.filter import Filter
 from vicinal.scope.graph import Scope, ScopeGraph
-from vicinal.siena.messages import MAX_NAME_BYTES
+from vicinal.tables_cpython import ConfigError, Table, parse_tables
 
 from ..log import LogOptions
 from .address import Address, Tls, parse
 
 __all__ = ["Config", "ConfigError", "Listen", "LogPlace", "Neighbour", "load"]
-
-
-class ConfigError(LocalProtocolError):
-    """The file, the table, the key and what is wrong there."""
 
 
 class Listen(NamedTuple):
@@ -82,59 +75,14 @@ class Config(NamedTuple):
 def load(path: str | Path) -> Config:
     file = Path(path)
     try:
-        with file.open("rb") as source:
-            tables = tomllib.load(source)
+        data = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: not TOML: {error}") from error
-    return _Reader(file).config(tables)
+    return _Reader(file).config(parse_tables(file, data))
 
 
-class _Table:
-    """Takes keys; what is left over is an error, because it is a misspelt one."""
-
-    def __init__(self, file: Path, where: str, values: Any) -> None:
-        self.file = file
-        self.where = where
-        if not isinstance(values, dict):
-            raise ConfigError(f"{file}: [{where}] is not a table")
-        self.values: dict[str, Any] = dict(values)
-
-    def take(self, key: str, kind: type, default: Any = None, required: bool = False) -> Any:
-        if key not in self.values:
-            if required:
-                close = get_close_matches(key, self.values, 1)
-                raise self.error(key, f"is missing: there is {close[0]!r}, is it meant?" if close else "is missing")
-            return default
-        value = self.values.pop(key)
-        if type(value) is not kind:
-            raise self.error(key, f"is {value!r}, want {_WANT[kind]}")
-        return value
-
-    def name(self, key: str = "name") -> str:
-        value: str = self.take(key, str, required=True)
-        if not 0 < len(value.encode()) <= MAX_NAME_BYTES or "/" in value:
-            raise self.error(key, f"is {value!r}, want 1 to {MAX_NAME_BYTES} bytes without a slash")
-        return value
-
-    def names(self, key: str) -> tuple[str, ...]:
-        values = self.take(key, list, [])
-        for value in values:
-            if type(value) is not str:
-                raise self.error(key, f"has {value!r}, want strings")
-        return tuple(values)
-
-    def path(self, key: str, required: bool = False) -> Path | None:
-        value = self.take(key, str, required=required)
-        return None if value is None else self.file.parent / value
-
-    def filter(self, key: str) -> Filter | None:
-        value = self.take(key, str)
-        try:
-            return None if value is None else Filter(value)
-        except LocalProtocolError as error:
-            raise self.error(key, f"is {value!r}: {error}") from error
+class _Table(Table):
+    """With addresses and certificates, as brokers have them."""
 
     def address(self, key: str, schemes: tuple[str, ...], required: bool, port: int = 7447) -> Address | None:
         value = self.take(key, str, required=required)
@@ -150,15 +98,7 @@ class _Table:
                 raise self.error(key, f"is {path}, which is no file")
         return found
 
-    def done(self) -> None:
-        for key in self.values:
-            raise self.error(key, "is not known here")
 
-    def error(self, key: str, message: str) -> ConfigError:
-        return ConfigError(f"{self.file}: [{self.where}] {key} {message}")
-
-
-_WANT = {str: "a string", list: "an array", int: "an integer", dict: "a table"}
 _SCHEMES = ("tcp", "tls", "ws", "wss")
 
 

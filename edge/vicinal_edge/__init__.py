@@ -1,0 +1,1 @@
+"""What runs in the field: the gateway and its adapters."""
