@@ -27,9 +27,9 @@ from vicinal.siena.messages import CLIENT, VERSION
 
 from ._handles import Advertisement, Delivery, Handle, Subscription
 from .address import Address, Tls, parse
+from .clock import clock
 from .dial import CannotConnect, backoff, dial
 from .link import Link
-from .node import clock
 
 __all__ = ["Advertisement", "Client", "Closed", "Delivery", "Refused", "Subscription", "connect"]
 

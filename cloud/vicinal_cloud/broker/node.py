@@ -5,7 +5,6 @@ and at its end writes once to each link that has something to say.
 """
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from vicinal.siena.connection import (
 from vicinal.siena.messages import BROKER, CLIENT, delivery
 
 from . import limits
+from .clock import clock
 from .counters import Counters
 from .link import Link
 from .publishing import Publishing
@@ -34,13 +34,6 @@ if TYPE_CHECKING:
     from vicinal.siena.messages import Message
 
 __all__ = ["Node", "clock"]
-
-
-def clock() -> Callable[[], int]:
-    """Milliseconds that never go back, and are those of the wall clock at the start: timers need the one, the trail of
-    an event the other."""
-    start = int(time.time() * 1000) - int(time.monotonic() * 1000)
-    return lambda: start + int(time.monotonic() * 1000)
 
 
 class Node:

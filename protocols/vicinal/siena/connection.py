@@ -31,13 +31,6 @@ from .messages import (
 )
 from .messages_read import decode
 
-RunReader: "Any" = None
-if not MICROPYTHON:
-    try:
-        from .runs_cpython import RunReader
-    except ImportError:  # numpy is not installed: one by one
-        pass
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -219,8 +212,14 @@ class Connection:
         if self._dialler or self.open or self.closed or self.role < 0:
             raise LocalProtocolError("nobody waits to be welcomed")
         self._admit(_FROM_CLIENT if self.role == CLIENT else _BETWEEN_BROKERS)
-        if self.role == CLIENT and RunReader is not None:
-            self._runs = RunReader()
+        if not MICROPYTHON:
+            # Here: numpy is half the memory of a small program that only dials.
+            try:
+                from .runs_cpython import RunReader
+
+                self._runs = RunReader() if self.role == CLIENT else None
+            except ImportError:  # numpy is not installed: one by one
+                pass
         self._put(encode(("welcome", VERSION, name, last)))
 
     def _welcomed(self, message: "Message") -> None:
