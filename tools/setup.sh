@@ -1,7 +1,8 @@
 #!/bin/bash
 # What the Makefile needs of the machine: Python 3.11 or later with venv, Java 17 or later for the Spark tests,
 # mkfs.xfs for the power-cut test, gpsd for the tests of location, dbus-daemon and python3-dbusmock for those of
-# Bluetooth, mosquitto and nats-server for `make bench` to measure the broker beside.
+# Bluetooth, mosquitto and nats-server for `make bench` to measure the broker beside, mosquitto, its clients and
+# ActiveMQ for the tests of the gateway's adapters.
 # As root on Debian what is missing is installed; else it is named with the command that installs it. The last line
 # on stdout, and the only one, is the Python to use; everything said to people goes to stderr.
 set -euo pipefail
@@ -87,6 +88,17 @@ for peer in mosquitto nats-server; do
 done
 if [ ${#peers[@]} -gt 0 ] && can_install && install "${peers[@]}" && command -v systemctl >/dev/null; then
     systemctl disable --now "${peers[@]}" >/dev/null 2>&1 || true
+fi
+
+# The adapters to MQTT and JMS are tested against the real servers, and mosquitto's own clients; elsewhere they are
+# skipped and say so. ActiveMQ comes with a service that nobody has asked for.
+if ! command -v mosquitto_pub >/dev/null && can_install; then
+    install mosquitto-clients || true
+fi
+if [ ! -e /usr/share/activemq/bin/activemq.jar ] && can_install; then
+    if install activemq && command -v systemctl >/dev/null; then
+        systemctl disable --now activemq >/dev/null 2>&1 || true
+    fi
 fi
 
 # The tests of location feed a real gpsd with gpsfake (of gpsd-clients); without them they are skipped and say so. This
