@@ -3,8 +3,8 @@ is wanted. The form is in `mapping_toml_cpython`; a device reads the same tables
 
 from .. import limits
 from .._compat import Ordered
+from .._table import Table, shown
 from ..errors import LocalProtocolError
-from ._config import Table, shown
 from ._mapping_fields import MAX_LENGTH, MAX_NUMBER_BITS, Field, exclude_each_other
 from .frame import EXTENDED_MAX, STANDARD_MAX
 from .mapping import Message

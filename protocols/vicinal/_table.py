@@ -5,8 +5,8 @@
 Every message begins with the place; `where` grows as names become known.
 """
 
-from .._compat import utf8_len
-from ..errors import LocalProtocolError
+from ._compat import utf8_len
+from .errors import LocalProtocolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
