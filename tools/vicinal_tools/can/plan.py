@@ -26,7 +26,7 @@ from rich.console import Group
 from rich.table import Table as Grid
 from rich.text import Text
 
-from vicinal.cosmic._config import Table
+from vicinal._table import Table
 from vicinal.cosmic.calendar import MAX_CYCLE, Calendar, Refused
 from vicinal.cosmic.identifier import MAX_TX_NODE
 from vicinal.cosmic.slot import MAX_OMISSIONS, MAX_SLOT_BYTES, Slot
