@@ -157,7 +157,8 @@ class AdapterContract:
 
     def test_after_unsubscribing_nothing_comes(self) -> None:
         async def check(sender: Adapter, receiver: Adapter, port: RecordingPort) -> None:
-            condition, other = Filter(f"subject = '{self.subject}'"), Filter(f"{self.number} > 40")
+            condition = Filter(f"subject = '{self.subject}'")
+            other = Filter(f"subject = '{self.subject}' AND {self.number} > 40")
             await receiver.subscribe(condition)
             await self.say(sender, [self.event(10.0, 1)], port)
             await receiver.unsubscribe(condition)

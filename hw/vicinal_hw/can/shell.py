@@ -18,6 +18,9 @@ prevented here.
 Bus-off comes as an error frame. The frame in the controller is lost there and stays in the node's queue, as all others:
 nothing is counted as sent that was not confirmed. Who can recover() is asked to; a SocketCAN interface restarts by
 itself: `ip link set can0 type can bitrate 500000 restart-ms 5`.
+
+A frame that nobody acknowledges stays with an error passive controller, which repeats it: it is not handed over again,
+or all of its copies would be sent when somebody wakes up.
 """
 
 import asyncio
@@ -77,6 +80,8 @@ class Shell:
         self.node = node
         self.recovery = Recovery(node)
         self.counters = {"handed over": 0, "confirmed": 0, "refused": 0, "unconfirmed": 0, "error frames": 0}
+        self.tap: Callable[[can.Message], bool] | None = None
+        """sees each message first, in its own form; True: the node need not see it"""
         self._confirms = confirms
         self._restart = restart
         self._poll = poll
@@ -120,7 +125,10 @@ class Shell:
             return
         now = self.now()
         if self._handed is not None and now >= self._handed_until:
-            self._give_up(now)
+            if self._confirms and self.recovery.state == PASSIVE:
+                self._handed_until = now + UNCONFIRMED
+            else:
+                self._give_up(now)
         if self._handed is None and self.recovery.state != BUS_OFF and (self._retry_at or 0) <= now:
             frame = self.node.frame_to_send(now)
             if frame is not None:
@@ -197,6 +205,8 @@ class Shell:
             self._fail(error)
 
     def _on_message(self, message: can.Message) -> None:
+        if self.tap is not None and self.tap(message):
+            return
         if self.failed.done() or message.is_fd:
             return
         if message.is_error_frame:
