@@ -1,0 +1,486 @@
+"""A gateway, as a state machine: what happens goes in, what to do comes out (seed 001, 5.3 and 5.9.3).
+
+    attach, service_up, service_down      the adapters
+    receive(event, service, now)          an event of a direct service, a control event or another; gives [(service,
+                                          event), ...]: what is to be published, and where
+    ask(message, now)                     a transparent request
+    actions()                             (number, verb, service, what): to be done by the adapter, then `applied`.
+                                          Verbs: announce unannounce subscribe unsubscribe tunnel untunnel
+    applied(number, reason, now)          "" or why not
+    deliveries()                          [(service, event), ...] that come of time and of answers
+    next_timeout(), handle_timeout(now)
+
+With a control event that it hears on service S a gateway does, for each service D that the distribution list names:
+
+    the way to D leads back to S      nothing: it is another gateway's
+    D is direct                       apply it there, and answer
+    else                              publish it on the direct service that leads to D, with one hop less
+
+An event from S goes to the services that have asked for it at S, in the same manner: published where the service is
+direct, else as a Publication towards it. Identities and a hop limit are the second line of defence against loops; the
+first is the tree (topology.py). Time is integer milliseconds.
+"""
+
+import json
+
+from ..control import (
+    SUBJECT,
+    Announcement,
+    Answer,
+    Echo,
+    Publication,
+    Record,
+    Subscription,
+    Unannouncement,
+    Unsubscription,
+    from_event,
+)
+from ..errors import LocalProtocolError, RemoteProtocolError
+from ..event import Event
+from ..filter import Filter
+from .notes import MAX_NOTES, TUNNEL, Direct
+from .requests import Requests
+from .seen import Seen
+from .serving import Serving
+from .topology import Known, Topology
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .capabilities import Capabilities
+    from .standing import Goal, Standing
+
+__all__ = ["MAX_HOPS", "Gateway"]
+
+# More gateways than any way between two services has.
+MAX_HOPS = 32
+# Milliseconds: how often a gateway says that it is there, how soon after it has said something else, and after how
+# much silence it is taken for dead.
+HELLO = 10000
+PACE = 1000
+DEAD = 35000
+# A service that is away for so long is taken off the tree: perhaps there is another way.
+AWAY = 30000
+
+
+class Gateway(Serving):
+    def __init__(self, name: str, incarnation: int, first_seq: int = 0, hello: int = HELLO) -> None:
+        """`incarnation` and `first_seq` are greater than at every earlier start: see `seq`."""
+        super().__init__(name, first_seq)
+        self.incarnation = incarnation
+        self.hello = hello
+        self.topology = Topology(name)
+        self.requests = Requests(self)
+        self.news: list[tuple[Any, ...]] = []
+        """for people: ("request", ...), ("gateway", ...); taken and cleared by the shell"""
+        self._version = 0
+        self._hello_due = 0
+        self._said = -PACE
+        self._down_since: dict[str, int] = {}
+        self._last_ways: dict[str, str] = {}
+        self._changes = -1
+        self._seen = Seen()
+        self._out: list[tuple[str, Event]] = []
+
+    # The adapters
+
+    def attach(self, service: str, kind: str, capabilities: "Capabilities", now: int) -> None:
+        if service in self.services:
+            raise LocalProtocolError(f"service {service!r} is attached already")
+        if not service or any([char in service for char in ",*?"]):
+            raise LocalProtocolError(f"service name {service!r}: want one without comma, * and ?")
+        self.services[service] = Direct(service, kind, capabilities)
+        self._down_since[service] = now
+        self._say(now)
+
+    def detach(self, service: str, now: int) -> None:
+        del self.services[service]
+        self._down_since.pop(service, None)
+        self._say(now)
+
+    def service_up(self, service: str, now: int) -> None:
+        one = self.services[service]
+        self._down_since.pop(service, None)
+        one.connected()
+        if one.capabilities.control:
+            self._act("subscribe", service, Filter(f"subject = '{SUBJECT}'"), None, "")
+        self._collect(one)
+        self._say(now)
+
+    def service_down(self, service: str, now: int) -> None:
+        one = self.services[service]
+        if one.up:
+            one.disconnected()
+            self._down_since[service] = now
+            self._nothing_more(service, now)
+
+    # Events
+
+    def receive(self, event: Event, service: str, now: int) -> "list[tuple[str, Event]]":
+        counters = self.counters
+        counters["received"] = counters.get("received", 0) + 1
+        if event.subject == SUBJECT:
+            self._count("control")
+            self._control(event, service, now)
+            return self.deliveries()
+        producer: Any = event.producer
+        if producer is None:
+            self.seq += 1
+            event = event.replace(producer=f"{self.name}/{service}"[:64], seq=self.seq)
+        else:
+            seq: Any = event.seq
+            if not self._seen.is_new(producer, seq):
+                self._count("dropped: duplicate")
+                return []
+        hops = event.attrs.get("Hops")
+        if hops is not None and (type(hops) is not int or hops <= 0):
+            self._count("dropped: hop limit")
+            return []
+        targets = self.services[service].match(event)
+        came_from = event.attrs.get("Source")
+        if came_from is not None and came_from in targets:
+            targets.remove(came_from)
+        if not targets:
+            self._count("dropped: nobody asked")
+            return []
+        counters["accepted"] = counters.get("accepted", 0) + 1
+        if came_from is None or hops is not None:
+            attrs = dict(event.attrs)
+            attrs.setdefault("Source", service)
+            if hops is not None:
+                attrs["Hops"] = hops - 1
+            event = event.replace(attrs=attrs)
+        return self._towards(event, service, targets, now)
+
+    def _towards(self, event: Event, source: str, targets: "list[str]", now: int) -> "list[tuple[str, Event]]":
+        found: list[tuple[str, Event]] = []
+        further: dict[str, list[str]] = {}
+        for target in targets:
+            way = self._way(target)
+            if way is None:
+                self._count("dropped: unreachable")
+            elif way == target:
+                self._fabricate(event, target)
+                found.append((target, event))
+            elif way == source:
+                self._count("dropped: another gateway's")
+            else:
+                further.setdefault(way, []).append(target)
+        for way, beyond in further.items():
+            message = Publication(",".join(beyond), source, event)
+            found.append((way, self._stamped(message.to_event(), MAX_HOPS)))
+        return found
+
+    def _way(self, target: str) -> "str | None":
+        """As it is, or as it was last: what is for a service that is away waits where it would go."""
+        way = self.topology.way(target)
+        if way is not None:
+            return way
+        if target in self.services:
+            return target
+        way = self._last_ways.get(target)
+        return way if way in self.services else None
+
+    def _fabricate(self, event: Event, target: str) -> None:
+        """Seed 001, 5.9.3: an event type that was not announced is, before its first event."""
+        one = self.services[target]
+        if event.subject not in one.announced and event.subject != TUNNEL and len(one.announced) < MAX_NOTES:
+            one.announce("", event)
+            self._collect(one)
+
+    # Control events
+
+    def _control(self, event: Event, service: str, now: int) -> None:
+        try:
+            message = from_event(event)
+        except RemoteProtocolError as error:
+            self._count("control dropped: malformed")
+            self._refuse_malformed(event, service, error)
+            return
+        if isinstance(message, Record):
+            self._record(message, event, service, now)
+            return
+        hops: Any = event.attrs.get("Hops")
+        if not message.source and hops is None:
+            message.source = service
+        if event.producer is None:
+            self.seq += 1
+            event = event.stamp(f"{self.name}/{service}"[:64], self.seq)
+        if hops is not None and (type(hops) is not int or hops <= 0):
+            self._count("control dropped: hop limit")
+            return
+        identity: Any = event.identity
+        if hops is not None and not self._seen.is_new(identity[0], identity[1]):
+            self._count("control dropped: duplicate")
+            return
+        if isinstance(message, Answer) and identity[0] != self.name and self._answered(message, now):
+            return
+        if not self.topology.on_tree(service):
+            self._count("control dropped: off the tree")
+            return
+        if hops is None and isinstance(message, (Subscription, Unsubscription, Announcement, Unannouncement)):
+            if message.source != service:
+                self._count("control dropped: not its source")
+                self._reply(service, identity, service, f"refused: {message.source!r} is not where this was published")
+                return
+            self.requests.ask(message, identity, now, event.attrs.get("Expires"))
+            return
+        self._pass_on(message, event, service, MAX_HOPS if hops is None else hops - 1, now)
+
+    def _refuse_malformed(self, event: Event, service: str, error: RemoteProtocolError) -> None:
+        """Who asks in a wrong way is told, if it can be: by one gateway, and not when gateways talk."""
+        if "Hops" in event.attrs or event.identity is None or event.get("Type") == Answer.type:
+            return
+        if self.topology.parent(service) == self.name and self.services[service].capabilities.control:
+            self._reply(service, event.identity, service, f"refused: {error.reason}")
+
+    def _pass_on(self, message: "Any", event: Event, service: str, hops: int, now: int) -> None:
+        """To each service that is meant and lies behind us."""
+        further: list[str] = []
+        direct: list[str] = []
+        back = 0
+        for target in message.to.select(self.topology.services()):
+            way = self.topology.way(target)
+            if way == service or target == message.source:
+                back += 1
+            elif way == target:
+                direct.append(target)
+            elif way is not None and way not in further:
+                further.append(way)
+        if isinstance(message, Echo):
+            self._echo(message, event, service, MAX_HOPS - hops, direct, further)
+        for target in direct:
+            if not isinstance(message, Echo):
+                self._apply_passed(message, event, target, now)
+        if isinstance(message, Publication) and not direct and not further and not back:
+            self._stale(message, event, service, hops)
+        for way in further:
+            self._out.append((way, event.replace(attrs=_with_hops(event, hops))))
+
+    def _stale(self, message: "Any", event: Event, service: str, hops: int) -> None:
+        """A publication whose goals are away just now waits where it would go."""
+        names = [name.strip(" \t\r\n") for name in message.to.text.split(",")]
+        ways = {self._way(name) for name in names} - {service, None}
+        if not ways:
+            self._count("dropped: unreachable")
+        for way in sorted([way for way in ways if way is not None]):
+            if way in names:
+                self._out.append((way, message.event))
+            else:
+                self._out.append((way, event.replace(attrs=_with_hops(event, hops))))
+
+    def _apply_passed(self, message: "Any", event: Event, target: str, now: int) -> None:
+        if isinstance(message, Publication):
+            inner = message.event
+            producer: Any = inner.producer
+            if producer is not None and not self._seen.is_new(f"{target}\0{producer}", inner.seq or 0):
+                self._count("dropped: duplicate")
+                return
+            self._count("accepted")
+            self._fabricate(inner, target)
+            self._out.append((target, inner))
+        elif isinstance(message, Answer):
+            self._out.append((target, event.replace(attrs={})))
+        else:
+            self.apply(message, target, (event.identity, message.source), now)
+
+    def _echo(
+        self, message: Echo, event: Event, service: str, hop: int, direct: "list[str]", further: "list[str]"
+    ) -> None:
+        identity: Any = event.identity
+        for target in direct:
+            one = self.services[target]
+            detail = json.dumps({"type": one.kind, "up": one.up, "capabilities": one.capabilities.table()})
+            reason = "" if one.up else f"unavailable: {target!r} is not connected to {self.name!r} now"
+            answer = Answer(message.source, target, identity, reason, self.name, hop + 1, False, detail)
+            self._route(answer)
+        if message.trace and (direct or further):
+            through = ",".join(further) or "-"
+            self._route(Answer(message.source, service, identity, "", self.name, hop + 1, True, through))
+        if "Hops" not in event.attrs and self.topology.parent(service) == self.name:
+            known = self.topology.services()
+            for name in message.to.text.split(","):
+                name = name.strip(" \t\r\n")
+                if name and "*" not in name and "?" not in name and name not in known:
+                    reason = f"unreachable: no gateway is connected to {name!r}"
+                    self._route(Answer(message.source, name, identity, reason, self.name, hop + 1))
+
+    def _answered(self, message: Answer, now: int) -> bool:
+        """Of a request of ours."""
+        producer, seq = message.request
+        return producer == self.name and self.requests.answered(seq, message.reason, now)
+
+    # Answers
+
+    def _tell(self, asker: "Any", service: str, reason: str, now: int) -> None:
+        who, more = asker[0], asker[1]
+        if isinstance(who, tuple):
+            self._route(Answer(more, service, who, reason, self.name))
+        else:
+            self.requests.settled(who, more, reason, now)
+
+    def answer(self, source: str, request: "tuple[str, int]", service: str, reason: str) -> None:
+        """To a client of a service of ours."""
+        one = self.services.get(source)
+        if one is not None and one.capabilities.control:
+            self._reply(source, request, service, reason)
+
+    def _reply(self, source: str, request: "tuple[str, int]", service: str, reason: str) -> None:
+        event = Answer(source, service, request, reason, self.name).to_event()
+        self.seq += 1
+        self._out.append((source, event.stamp(self.name, self.seq)))
+
+    def _route(self, message: Answer) -> None:
+        """To the one service that it is for."""
+        target = message.to.text
+        way = self._way(target)
+        if way is None:
+            self._count("control dropped: unreachable")
+        elif way == target:
+            event = message.to_event()
+            self.seq += 1
+            self._out.append((target, event.stamp(self.name, self.seq)))
+        else:
+            self._out.append((way, self._stamped(message.to_event(), MAX_HOPS)))
+
+    def send(self, message: "Any", way: str) -> int:
+        """A control event of our own; its number, for the answer."""
+        self._out.append((way, self._stamped(message.to_event(), MAX_HOPS)))
+        return self.seq
+
+    def _stamped(self, event: Event, hops: int) -> Event:
+        self.seq += 1
+        return event.replace(producer=self.name, seq=self.seq, attrs={"Hops": hops})
+
+    def told(self, one: "Standing", service: str, goal: "Goal") -> None:
+        what = one.what.text if isinstance(one.what, Filter) else one.what.subject
+        self.news.append(("request", one.kind.__name__, what, service, goal.state, goal.reason))
+
+    def ask(self, message: "Any", now: int) -> None:
+        """A transparent request: of the configuration, of a person at this gateway."""
+        if message.source not in self.services:
+            raise LocalProtocolError(
+                f"source is {message.source!r}, want a service of this gateway: {', '.join(sorted(self.services))}"
+            )
+        self.requests.ask(message, None, now)
+
+    # Records
+
+    def _say(self, now: int) -> None:
+        """Something has changed: soon, and not more often than that."""
+        self._hello_due = min(self._hello_due, max(now, self._said + PACE))
+
+    def _record(self, message: Record, event: Event, service: str, now: int) -> None:
+        if message.source == self.name:
+            if message.incarnation > self.incarnation:
+                self._count("control dropped: another gateway of our name")
+            return
+        known = self.topology.records.get(message.source)
+        record = Known(message.source, message.incarnation, message.version, message.transit, message.leaves)
+        if not self.topology.put(record, now):
+            return
+        if known is None or known.incarnation != record.incarnation:
+            self.news.append(("gateway", message.source, "heard"))
+            self._say(now)  # so that it knows us too
+        hops: Any = event.attrs.get("Hops", MAX_HOPS)
+        if type(hops) is int and hops > 0:
+            attrs = _with_hops(event, hops - 1)
+            for name, one in self.services.items():
+                if name != service and one.up and one.capabilities.control:
+                    self._out.append((name, event.replace(attrs=attrs)))
+        self._changed(now)
+
+    def _hello(self, now: int, last: bool = False) -> None:
+        self._version += 1
+        self._said = now
+        self._hello_due = now + self.hello
+        here = [
+            name
+            for name, one in sorted(self.services.items())
+            if not last and (one.up or now - self._down_since.get(name, now) < AWAY)
+        ]
+        transit = tuple([name for name in here if self.services[name].capabilities.control])
+        leaves = tuple([name for name in here if not self.services[name].capabilities.control])
+        self.topology.put(Known(self.name, self.incarnation, self._version, transit, leaves), now)
+        event = self._stamped(Record(self.name, self.incarnation, self._version, transit, leaves).to_event(), MAX_HOPS)
+        for name, one in self.services.items():
+            if one.up and one.capabilities.control:
+                self._out.append((name, event))
+        self._changed(now)
+
+    def goodbye(self, now: int) -> "list[tuple[str, Event]]":
+        """The last that is said: others need not wait for silence."""
+        self._hello(now, last=True)
+        return self.deliveries()
+
+    def _changed(self, now: int) -> None:
+        """Other ways, perhaps: what we serve may be another's, and what could not be reached may be now."""
+        if self.topology.changes == self._changes:
+            return
+        self._changes = self.topology.changes
+        for service in self.topology.services():
+            way = self.topology.way(service)
+            if way is not None:
+                self._last_ways[service] = way
+        for one in self.services.values():
+            one.drop_where(lambda source, until, one=one: self._not_ours(one.name, source))
+            self._collect(one)
+        self.requests.pursue(now)
+
+    def _not_ours(self, service: str, source: str) -> bool:
+        """Whether another gateway now serves `source` at a direct service."""
+        if source == service:
+            return True
+        way = self.topology.way(source)
+        if way is None:
+            return False  # away, not moved
+        return not self.topology.on_tree(service) or way == service
+
+    # Time
+
+    def next_timeout(self) -> int:
+        times = [self._hello_due]
+        heard = self.topology.first_heard()
+        if heard is not None:
+            times.append(heard + self._dead + 1)
+        due = self.requests.next_timeout()
+        if due is not None:
+            times.append(due)
+        return min(times)
+
+    @property
+    def _dead(self) -> int:
+        return self.hello * DEAD // HELLO
+
+    def handle_timeout(self, now: int) -> None:
+        for name in self.topology.expire(now - self._dead):
+            self.news.append(("gateway", name, "silent"))
+        if now >= self._hello_due:
+            self._hello(now)
+            self._drop_old(now)
+        self._changed(now)
+        self.requests.pursue(now)
+
+    def _drop_old(self, now: int) -> None:
+        """Notes that nobody has asked for again, though who asked could have."""
+
+        def is_over(source: str, until: "int | None") -> bool:
+            return until is not None and now >= until and self.topology.way(source) is not None
+
+        for one in self.services.values():
+            for source, text in one.drop_where(is_over):
+                self.news.append(("note", one.name, source, text, "not asked for again"))
+            self._collect(one)
+
+    # What to do
+
+    def deliveries(self) -> "list[tuple[str, Event]]":
+        found, self._out = self._out, []
+        return found
+
+
+def _with_hops(event: Event, hops: int) -> "dict[str, Any]":
+    attrs = dict(event.attrs)
+    attrs["Hops"] = hops
+    return attrs
