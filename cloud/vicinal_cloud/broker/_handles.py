@@ -65,7 +65,13 @@ class Subscription(Handle):
     """An async iterator of deliveries. It ends with the error that ended it."""
 
     def __init__(
-        self, text: str, tags: Tags, consumed: Callable[[], None], durable: str | None, offset: int | None
+        self,
+        text: str,
+        tags: Tags,
+        consumed: Callable[[], None],
+        durable: str | None,
+        offset: int | None,
+        among: "Subscription | None" = None,
     ) -> None:
         super().__init__(text, tags)
         self.durable = durable
@@ -73,9 +79,10 @@ class Subscription(Handle):
         """of the next delivery that is wanted"""
         self.early: dict[int, list[tuple[Any, ...]]] = {}
         self._consumed = consumed
-        self._queue: deque[tuple[Delivery, bool]] = deque()
-        self._news = asyncio.Event()
+        self._queue: deque[tuple[Delivery, bool]] = deque() if among is None else among._queue
+        self._news = asyncio.Event() if among is None else among._news
         self._last: dict[str, int] = {}
+        self._counts = among is None
 
     def request(self) -> tuple[Any, ...]:
         return ("subscribe", self.filter, self.tags, self.durable, self.offset)
@@ -85,7 +92,7 @@ class Subscription(Handle):
 
     @property
     def unread(self) -> int:
-        return sum([owes for _, owes in self._queue])
+        return sum([owes for _, owes in self._queue]) if self._counts else 0
 
     def fresh(self, delivery: Delivery) -> bool:
         """Whether it has not come before: of a producer they come in order."""
@@ -102,6 +109,8 @@ class Subscription(Handle):
         """`owes`: that it is taken gives credit; of several subscriptions that share a delivery, one does."""
         if delivery.offset is not None:
             self.offset = delivery.offset + 1
+        if self._queue and self._queue[-1][0] is delivery:
+            return  # for another subscription that is read together with this one
         self._queue.append((delivery, owes))
         self._news.set()
 

@@ -71,6 +71,8 @@ class Client:
         self.broker = ""
         self.connections = 0
         self.duplicates = 0
+        self.last = -1
+        """the highest seq of ours that the broker knew when we connected"""
         self.now = clock()
         self._tls = tls
         self._chance = chance
@@ -90,6 +92,7 @@ class Client:
         self._welcome: asyncio.Future[int] | None = None
         self._lost = asyncio.Event()
         self._closed: Closed | None = None
+        self._gone = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._flushing = False
 
@@ -118,9 +121,11 @@ class Client:
         rest: bool = True,
         durable: str | None = None,
         offset: int | None = None,
+        among: Subscription | None = None,
     ) -> Subscription:
-        """With `durable`, a name, the broker keeps what comes while we are away; `offset` says from where to go on."""
-        handle = Subscription(str(filter), Tags(scopes or {}, rest), self._consumed, durable, offset)
+        """With `durable`, a name, the broker keeps what comes while we are away; `offset` says from where to go on.
+        `among` another: each gives the deliveries of both, in the order in which they came, and what both want once."""
+        handle = Subscription(str(filter), Tags(scopes or {}, rest), self._consumed, durable, offset, among)
         await self._establish(handle)
         return handle
 
@@ -166,6 +171,12 @@ class Client:
         await self._pongs[self._requests]
         return (loop.time() - start) * 1000
 
+    async def gone(self) -> Closed:
+        """Waits until it has ended for good. Why."""
+        await self._gone.wait()
+        assert self._closed is not None
+        return self._closed
+
     async def close(self) -> None:
         link = self._link
         self._give_up(Closed("the client was closed"))
@@ -189,7 +200,8 @@ class Client:
         self._link = await dial(self, Connection(self.now(), hello), self.address, self._tls)
         try:
             async with asyncio.timeout(10):
-                self._seq = max(self._seq, await self._welcome)
+                self.last = await self._welcome
+                self._seq = max(self._seq, self.last)
         except TimeoutError as error:
             self._link.cut(LOST, "no welcome")
             raise CannotConnect(f"{self.address} does not answer as a Vicinal broker") from error
@@ -366,6 +378,7 @@ class Client:
         if self._closed is not None:
             return
         self._closed = error
+        self._gone.set()
         self._ready = False
         for handle in self._handles:
             handle.end(error)

@@ -103,7 +103,7 @@ class Node:
         connection = link.connection
         if self.draining:
             connection.bye(NOT_ADMITTED, f"broker {self.engine.name!r} is going down")
-        elif link.identity is not None and link.identity != name:
+        elif link.identity is not None and link.identity not in (name, name.partition("~")[0]):
             connection.bye(NOT_ADMITTED, f"you say {name!r}, your certificate says {link.identity!r}")
         elif role == BROKER:
             if name not in self.neighbours:
