@@ -148,6 +148,8 @@ class AdapterContract:
             await receiver.subscribe(Filter(f"subject = '{self.subject}' AND {self.number} > 30"))
             values = [10.0, 31.0, 30.0, 57.0]
             await self.say(sender, [self.event(value, n + 1) for n, value in enumerate(values)], port, 2)
+            above = Filter(f"{self.number} > 30")
+            await port.until(lambda: len([one for one in port.events if above.matches(one)]) >= 2, "what is above 30")
             found: list[Any] = [one[self.number] for one in port.events]
             assert [value for value in found if value > 30] == [31.0, 57.0]
             if receiver.capabilities.filter == "content":
