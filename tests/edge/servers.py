@@ -143,7 +143,12 @@ class Mosquitto(Server):
     def configure(self) -> list[str]:
         program = _program("mosquitto", self.package)
         # As root it would become the user mosquitto, who may not read the folder of the test.
-        written = ["persistence false", "set_tcp_nodelay true", *(["user root"] if os.getuid() == 0 else []), *self.lines]
+        written = [
+            "persistence false",
+            "set_tcp_nodelay true",
+            *(["user root"] if os.getuid() == 0 else []),
+            *self.lines,
+        ]
         written += [f"listener {self.port} 127.0.0.1", f"allow_anonymous {'false' if self.users else 'true'}"]
         if self.users:
             passwords = self.folder / "passwords"
