@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from vicinal.pages_cpython import Metrics
+
 from .node import Node
 
 __all__ = ["metrics", "status"]
@@ -101,25 +103,14 @@ _GAUGES = {
 
 
 def metrics(found: dict[str, Any]) -> str:
-    """The text format of Prometheus, version 0.0.4, of a status."""
-    lines: list[str] = []
-
-    def metric(name: str, kind: str, samples: list[tuple[str, int]]) -> None:
-        lines.append(f"# TYPE vicinal_broker_{name} {kind}")
-        lines.extend(f"vicinal_broker_{name}{labels} {value}" for labels, value in samples)
-
+    """Of a status."""
+    made = Metrics("vicinal_broker")
     for name, (group, key) in _COUNTERS.items():
-        metric(f"{name}_total", "counter", [("", found[group][key])])
+        made.add(name, "counter", [({}, found[group][key])])
     for name, (group, key) in _LABELLED.items():
-        samples = [(f'{{reason="{_label(reason)}"}}', count) for reason, count in sorted(found[group][key].items())]
-        metric(f"{name}_total", "counter", samples)
+        made.add(name, "counter", [({"reason": why}, count) for why, count in sorted(found[group][key].items())])
     for name, (group, key) in _GAUGES.items():
-        metric(name, "gauge", [("", found[group][key])])
-    up = [(f'{{neighbour="{_label(one["name"])}"}}', int(one["up"])) for one in found["neighbours"]]
-    metric("neighbour_up", "gauge", up)
-    metric("clients", "gauge", [("", len(found["clients"]))])
-    return "\n".join(lines) + "\n"
-
-
-def _label(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        made.add(name, "gauge", [({}, found[group][key])])
+    made.add("neighbour_up", "gauge", [({"neighbour": one["name"]}, int(one["up"])) for one in found["neighbours"]])
+    made.add("clients", "gauge", [({}, len(found["clients"]))])
+    return made.text()
