@@ -17,8 +17,9 @@ With a control event that it hears on service S a gateway does, for each service
     else                              publish it on the direct service that leads to D, with one hop less
 
 An event from S goes to the services that have asked for it at S, in the same manner: published where the service is
-direct, else as a Publication towards it. Identities and a hop limit are the second line of defence against loops; the
-first is the tree (topology.py). Time is integer milliseconds.
+direct, else as a Publication towards it. What a gateway publishes in a service is an event of that service, for those
+who asked there. Identities, and the names of the services that an event was given to, are the second line of defence
+against loops; the first is the tree (topology.py). Time is integer milliseconds.
 """
 
 import json
@@ -80,7 +81,8 @@ class Gateway(Serving):
         self._down_since: dict[str, int] = {}
         self._last_ways: dict[str, str] = {}
         self._changes = -1
-        self._seen = Seen()
+        self._been: dict[str, Seen] = {}  # the events that were at each direct service
+        self._passed = Seen()  # control events
         self._out: list[tuple[str, Event]] = []
 
     # The adapters
@@ -124,53 +126,73 @@ class Gateway(Serving):
             self._count("control")
             self._control(event, service, now)
             return self.deliveries()
-        producer: Any = event.producer
-        if producer is None:
+        if event.producer is None:
             self.seq += 1
             event = event.replace(producer=f"{self.name}/{service}"[:64], seq=self.seq)
-        else:
-            seq: Any = event.seq
-            if not self._seen.is_new(producer, seq):
-                self._count("dropped: duplicate")
-                return []
-        hops = event.attrs.get("Hops")
-        if hops is not None and (type(hops) is not int or hops <= 0):
+        elif not self._is_new_at(service, event):
+            self._count("dropped: duplicate")
+            return []
+        found = self._spread(event, service)
+        if not found:
+            self._count("dropped: nobody asked")
+        return found
+
+    def _spread(self, event: Event, service: str) -> "list[tuple[str, Event]]":
+        """To all who asked for it at a service, where somebody has published it: a client, or a gateway. `Source` is
+        where it came into the federation, `Via` where it was given to besides: it does not go there again."""
+        attrs = event.attrs
+        targets = self.services[service].match(event)
+        if not targets:
+            return []
+        origin, via = attrs.get("Source", service), attrs.get("Via", "")
+        given = via.split(",") if type(via) is str and via else []
+        targets = [one for one in targets if one != service and one != origin and one not in given]
+        if len(given) >= MAX_HOPS:
             self._count("dropped: hop limit")
             return []
-        targets = self.services[service].match(event)
-        came_from = event.attrs.get("Source")
-        if came_from is not None and came_from in targets:
-            targets.remove(came_from)
-        if not targets:
-            self._count("dropped: nobody asked")
-            return []
-        counters["accepted"] = counters.get("accepted", 0) + 1
-        if came_from is None or hops is not None:
-            attrs = dict(event.attrs)
-            attrs.setdefault("Source", service)
-            if hops is not None:
-                attrs["Hops"] = hops - 1
-            event = event.replace(attrs=attrs)
-        return self._towards(event, service, targets, now)
-
-    def _towards(self, event: Event, source: str, targets: "list[str]", now: int) -> "list[tuple[str, Event]]":
+        if service != origin and service not in given:
+            given.append(service)
         found: list[tuple[str, Event]] = []
-        further: dict[str, list[str]] = {}
         for target in targets:
-            way = self._way(target)
-            if way is None:
-                self._count("dropped: unreachable")
-            elif way == target:
-                self._fabricate(event, target)
-                found.append((target, event))
-            elif way == source:
-                self._count("dropped: another gateway's")
-            else:
-                further.setdefault(way, []).append(target)
-        for way, beyond in further.items():
-            message = Publication(",".join(beyond), source, event)
-            found.append((way, self._stamped(message.to_event(), MAX_HOPS)))
+            others = given + [one for one in targets if one != target] if len(targets) <= MAX_HOPS else given
+            changed = dict(attrs)
+            changed["Source"] = origin
+            if others:
+                changed["Via"] = ",".join(others)
+            self._towards(event.replace(attrs=changed), service, target, found)
         return found
+
+    def _towards(self, event: Event, source: str, target: str, found: "list[tuple[str, Event]]") -> None:
+        way = self._way(target)
+        if way is None:
+            self._count("dropped: unreachable")
+        elif way == target:
+            self._put(event, target, found)
+        elif way == source:
+            self._count("dropped: another gateway's")
+        else:
+            self._count("accepted")
+            message = Publication(target, source, event)
+            found.append((way, self._stamped(message.to_event(), MAX_HOPS)))
+
+    def _put(self, event: Event, target: str, found: "list[tuple[str, Event]]") -> None:
+        """Into a direct service, once; and on to those who asked for it there."""
+        if not self._is_new_at(target, event):
+            self._count("dropped: duplicate")
+            return
+        self._count("accepted")
+        self._fabricate(event, target)
+        found.append((target, event))
+        if self.services[target].notes:
+            found.extend(self._spread(event, target))
+
+    def _is_new_at(self, service: str, event: Event) -> bool:
+        """Neither heard at a service before, nor put into it."""
+        if service not in self._been:
+            self._been[service] = Seen()
+        producer: Any = event.producer
+        seq: Any = event.seq
+        return self._been[service].is_new(producer, seq)
 
     def _way(self, target: str) -> "str | None":
         """As it is, or as it was last: what is for a service that is away waits where it would go."""
@@ -211,13 +233,13 @@ class Gateway(Serving):
             self._count("control dropped: hop limit")
             return
         identity: Any = event.identity
-        if hops is not None and not self._seen.is_new(identity[0], identity[1]):
-            self._count("control dropped: duplicate")
-            return
-        if isinstance(message, Answer) and identity[0] != self.name and self._answered(message, now):
+        if isinstance(message, Answer) and self._answered(message, now):
             return
         if not self.topology.on_tree(service):
             self._count("control dropped: off the tree")
+            return
+        if hops is not None and not self._passed.is_new(identity[0], identity[1]):
+            self._count("control dropped: duplicate")
             return
         if hops is None and isinstance(message, (Subscription, Unsubscription, Announcement, Unannouncement)):
             if message.source != service:
@@ -266,20 +288,16 @@ class Gateway(Serving):
             self._count("dropped: unreachable")
         for way in sorted([way for way in ways if way is not None]):
             if way in names:
-                self._out.append((way, message.event))
+                self._put(message.event, way, self._out)
             else:
                 self._out.append((way, event.replace(attrs=_with_hops(event, hops))))
 
     def _apply_passed(self, message: "Any", event: Event, target: str, now: int) -> None:
         if isinstance(message, Publication):
-            inner = message.event
-            producer: Any = inner.producer
-            if producer is not None and not self._seen.is_new(f"{target}\0{producer}", inner.seq or 0):
-                self._count("dropped: duplicate")
+            if message.event.identity is None:
+                self._count("dropped: no identity")
                 return
-            self._count("accepted")
-            self._fabricate(inner, target)
-            self._out.append((target, inner))
+            self._put(message.event, target, self._out)
         elif isinstance(message, Answer):
             self._out.append((target, event.replace(attrs={})))
         else:

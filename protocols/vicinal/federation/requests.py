@@ -8,7 +8,7 @@ answer that one, and so the answer comes back here.
 
 from ..control import Announcement, Subscription, Unannouncement, Unsubscription
 from ..filter import Filter
-from .standing import MAX_LEAVING, TIME_OUT, Goal, Standing, key_of
+from .standing import KEEP, MAX_LEAVING, TIME_OUT, Goal, Standing, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ class Requests:
         what = message.filter if kind is Subscription else message.event
         known = self.standing.get(key_of(kind, message.source, what))
         if known is None:
-            if undo:
-                return self._nothing_to_undo(message, origin)
             if len(self.standing) >= MAX_STANDING:
                 return self._answer_all(message, origin, f"refused: {MAX_STANDING} requests stand at this gateway")
             known = Standing(kind, message.source, what, origin)
@@ -53,6 +51,8 @@ class Requests:
         known.until = until
         before = len(known.lists), known.lists[-1:]
         known.say(not undo, message.to)
+        if undo:
+            self._undo(known, message, now)
         if before != (len(known.lists), known.lists[-1:]):
             self.changes += 1
         for goal in known.goals.values():
@@ -63,13 +63,21 @@ class Requests:
                 self._tell(known, service, goal)
         self.pursue(now)
 
-    def _nothing_to_undo(self, message: "Any", origin: "tuple[str, int] | None") -> None:
-        if self._topology.parent(message.source) == self._gateway.name:
-            self._answer_all(message, origin, "refused: there is no such request")
-
     def _answer_all(self, message: "Any", origin: "tuple[str, int] | None", reason: str) -> None:
         if origin is not None:
             self._gateway.answer(message.source, origin, message.to.text, reason)
+
+    def _undo(self, one: Standing, message: "Any", now: int) -> None:
+        """Also where we know of no such request: perhaps another stood for it, which is no more."""
+        found = False
+        for service in message.to.select(self._topology.services()):
+            if service != one.source and self._is_ours(one, service):
+                found = True
+                goal = one.goals.setdefault(service, Goal(now))
+                goal.ask_again(now, goal.gateway)
+                goal.state = "leaving"
+        if not found and not one.lists and self._speaks_for(one):
+            self._answer_all(message, one.origin, "refused: there is no such request")
 
     def _look(self, one: Standing, now: int) -> None:
         """Which services are meant now, and who serves them."""
@@ -98,6 +106,8 @@ class Requests:
             if goal.state != "leaving" and not one.wants(service):
                 goal.ask_again(now, goal.gateway)
                 goal.state = "leaving"
+            elif goal.state == "leaving" and goal.due is None and topology.way(service) is not None:
+                goal.due = now
 
     def _is_ours(self, one: Standing, service: str) -> bool:
         """Of a client's request: does the service lie behind us, as seen from where the client is?"""
@@ -130,18 +140,15 @@ class Requests:
                 self.standing.pop(one.key, None)
 
     def _pursue(self, one: Standing, service: str, goal: Goal, now: int) -> None:
-        if goal.state == "leaving" and goal.tries >= MAX_LEAVING:
-            self._end(one, service, goal)
+        if goal.state == "leaving" and (goal.tries >= MAX_LEAVING or now - goal.since >= KEEP):
+            self._end(one, service, goal)  # what was asked is forgotten there by now
             return
         if goal.state == "asking" and now - goal.since >= TIME_OUT:
             goal.state, goal.reason = "timed out", f"timed out: no answer from {service!r} in {TIME_OUT // 1000} s"
             self._tell(one, service, goal)
         way = self._topology.way(service)
         if way is None:
-            if goal.state == "leaving":
-                self._end(one, service, goal)
-                return
-            if goal.state != "unreachable":
+            if goal.state not in ("leaving", "unreachable"):
                 goal.state, goal.reason = "unreachable", f"unreachable: there is no way to {service!r} now"
                 self._tell(one, service, goal)
             goal.due = None  # until there is one

@@ -55,7 +55,7 @@ class Goal:
         """It was asked; when next?"""
         self.tries += 1
         if self.state in ("asking", "leaving") and now - self.since < TIME_OUT:
-            self.due = now + ASK_AGAIN * (1 << min(self.tries - 1, 3))
+            self.due = min(now + ASK_AGAIN * (1 << min(self.tries - 1, 3)), self.since + TIME_OUT)
         else:
             self.due = now + REFRESH
 

@@ -1,5 +1,7 @@
-"""A federation that changes and fails, from a seed: whatever the topology, no event comes twice, and when things have
-calmed down every event gets to everyone who asked for it."""
+"""A federation that changes and fails, from a seed: whatever the topology, when things have calmed down every event
+gets to everyone who asked for it, once. While ways change, two gateways may put it into a service, and so they may for
+who asks at two services that have it from a third: under one identity, by which its consumers drop the second.
+"""
 
 import random
 
@@ -8,9 +10,10 @@ from federation_world import Client, World
 
 from vicinal.control import Subscription, Unsubscription
 from vicinal.event import Event
+from vicinal.filter import Filter
 
-SEEDS = range(60)
-CALM = 60_000
+SEEDS = range(300)
+CALM = 40_000
 
 
 class Plan:
@@ -25,7 +28,7 @@ class Plan:
             most = min(len(self.services), 4)
             self.wiring[f"G{n}"] = tuple(chance.sample(self.services, chance.randint(min(2, most), most)))
         for name, services in self.wiring.items():
-            self.world.gateway(name, *services)
+            self.world.gateway(name, *services, hello=4000)
         self.clients = {name: self.world.client(f"client-{name}", name) for name in self.services}
         self.asked: dict[tuple[str, str], set[str]] = {}  # (source, filter) -> services
         self.count = 0
@@ -64,7 +67,7 @@ class Plan:
     def disturb(self) -> None:
         name = self.chance.choice(list(self.wiring))
         if name not in self.world.gateways:
-            self.world.gateway(name, *self.wiring[name])
+            self.world.gateway(name, *self.wiring[name], hello=4000)
         elif self.chance.random() < 0.5:
             self.world.kill(name)
         else:
@@ -77,7 +80,7 @@ class Plan:
     def heal(self) -> None:
         for name, services in self.wiring.items():
             if name not in self.world.gateways:
-                self.world.gateway(name, *services)
+                self.world.gateway(name, *services, hello=4000)
             for service in services:
                 if (name, service) not in self.world.adapters:
                     self.world.up(name, service)
@@ -88,8 +91,29 @@ def heard(client: Client) -> list[tuple[str, int]]:
     return [(one.producer or "", one.seq or 0) for one in client.heard if one.subject == "Speed"]
 
 
+def meant_for(plan: Plan, where: str, event: Event) -> set[str]:
+    """The services that a reference without gateways gives it to: those that asked where it is, and so on."""
+    found, queue = {where}, [where]
+    while queue:
+        at = queue.pop()
+        for (source, condition), goals in plan.asked.items():
+            if at in goals and source not in found and at in plan.reachable(source):
+                if Filter(condition).matches(event):
+                    found.add(source)
+                    queue.append(source)
+    return found - {where}
+
+
+def asked_directly(plan: Plan, name: str, where: str, event: Event) -> bool:
+    """Who asks at two services that both got it from a third may get it from both."""
+    return any(
+        source == name and where in goals and Filter(condition).matches(event)
+        for (source, condition), goals in plan.asked.items()
+    )
+
+
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_twice_and_in_calm_nothing_missing(seed: int) -> None:
+def test_in_calm_nothing_twice_and_nothing_missing(seed: int) -> None:
     plan = Plan(seed)
     plan.world.settle()
     for _ in range(plan.chance.randint(5, 25)):
@@ -97,26 +121,20 @@ def test_nothing_twice_and_in_calm_nothing_missing(seed: int) -> None:
         plan.world.run(plan.chance.choice([1, 50, 3000, 40_000]))
     plan.heal()
     plan.world.run(CALM)
-    # A gateway that was killed has forgotten what clients asked of it: they ask again, as the shell's memory does.
+    # A gateway that was killed has forgotten what clients asked of it, and does not know what they took back meanwhile.
     for (source, condition), goals in plan.asked.items():
-        for goal in goals:
-            plan.world.publish(plan.clients[source], Subscription(goal, source, condition).to_event())
+        for goal in plan.services:
+            message = Subscription if goal in goals else Unsubscription
+            plan.world.publish(plan.clients[source], message(goal, source, condition).to_event())
     plan.world.run(CALM)
     for client in plan.clients.values():
-        assert len(heard(client)) == len(set(heard(client))), f"seed {seed}: twice at {client.service}"
         client.heard.clear()
     sent = [plan.publish() for _ in range(20)]
     plan.world.run(5000)
     for name, client in plan.clients.items():
-        wanted = set()
-        for where, event in sent:
-            for (source, condition), goals in plan.asked.items():
-                from vicinal.filter import Filter
-
-                if source == name and where in goals - {source} and Filter(condition).matches(event):
-                    if where in plan.reachable(source):
-                        wanted.add(event.identity)
-        own = {event.identity for where, event in sent if where == name}
         found = heard(client)
-        assert len(found) == len(set(found)), f"seed {seed}: twice at {name}"
-        assert set(found) - own == wanted - own, f"seed {seed}: at {name}"
+        wanted = {event.identity for where, event in sent if name in meant_for(plan, where, event)}
+        assert set(found) == wanted, f"seed {seed}: at {name}"
+        for where, event in sent:
+            if event.identity in wanted and asked_directly(plan, name, where, event):
+                assert found.count(event.identity or ("", 0)) == 1, f"seed {seed}: {event} twice at {name}"

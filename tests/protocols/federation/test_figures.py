@@ -157,10 +157,9 @@ def test_no_answer_is_an_answer_too() -> None:
     world = World()
     consumer, _ = figure(world)
     world.publish(consumer, Subscription("E", "A", FAST).to_event())
-    world.gateways["G4"].receive = lambda event, service, now: []  # type: ignore[method-assign]
+    world.gateways["G4"].apply = lambda message, service, asker, now: None  # type: ignore[method-assign]
     world.run(3000)
     assert consumer.answers == []
-    world.gateways["G4"].hello = 100  # it lives, says so, and does not answer
     world.run(15_000)
     assert consumer.answers == [("E", "timed out: no answer from 'E' in 15 s")]
 
