@@ -2,8 +2,8 @@
 
     {"power": 5, "mode": null, "phase": {"l1": 230.1}, "list": [7, 8]}     power 5, phase.l1 230.1, list.0 7, list.1 8
 
-An event is flat: names of nested objects and places in arrays are joined with dots, as in `Vehicle.Speed` of filters, and
-null is an absent parameter. Our own forms of bytes, nested events and odd floats are read as such (spec/json.md).
+An event is flat: names of nested objects and places in arrays are joined with dots, as `Vehicle.Speed` is in filters,
+and null is no parameter. Our own forms of bytes, nested events and odd floats are read as such (spec/json.md).
 """
 
 import json

@@ -237,7 +237,10 @@ class Link:
             self._connected.set_exception(
                 Unavailable(f"{self.shown} has closed the connection at once: does it speak MQTT 5?")
             )
-        self._lost(f"the broker says: {code}" if flags.is_disconnect_packet_from_server else f"connection lost: {code}")
+        if flags.is_disconnect_packet_from_server:
+            self._lost(f"the broker says: {code}")
+        else:
+            self._lost("the connection is lost" + ("" if code.value in (0, 0x80) else f": {code}"))
 
     def _on_paho_message(self, _: Client, __: Any, message: MQTTMessage) -> None:
         self._on_message(message)
@@ -271,6 +274,10 @@ class Link:
             future.set_result(None)
 
     # What is asked of it
+
+    def check(self) -> None:
+        """Raises Unavailable where it is no longer there."""
+        self._there()
 
     def _there(self) -> Client:
         if self._client is None:

@@ -28,7 +28,7 @@ from vicinal.tables_cpython import Table
 from ..adapter import Refused
 from ._json_events import attribute_of, attribute_text, params_of, parse, plain_text, plain_value
 
-__all__ = ["Malformed", "Message", "MqttEvents", "TopicMap", "matches", "topic_filter_refusal"]
+__all__ = ["Malformed", "Message", "MqttEvents", "TopicMap", "clean", "matches", "topic_filter_refusal"]
 
 JSON, CBOR, BYTES = "application/json", "application/vicinal+cbor", "application/octet-stream"
 # Control characters and what Unicode keeps for no character: MQTT 5.0, 1.5.4 advises against them, mosquitto closes

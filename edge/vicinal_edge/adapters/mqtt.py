@@ -41,7 +41,7 @@ from vicinal.tables_cpython import Table
 
 from ..adapter import Adapter, Port, Refused, Unavailable
 from ._mqtt_client import Link, carried
-from ._mqtt_events import Malformed, Message, MqttEvents, TopicMap, matches, topic_filter_refusal
+from ._mqtt_events import Malformed, Message, MqttEvents, TopicMap, clean, matches, topic_filter_refusal
 
 __all__ = ["MqttAdapter"]
 
@@ -166,22 +166,21 @@ class MqttAdapter(Adapter):
 
     async def _add(self, filters: list[str]) -> None:
         link = self._there()
-        done: list[str] = []
-        try:
-            for one in filters:
-                if not self._counts.get(one):
-                    self._held.setdefault(one, max(self._held.values(), default=0) + 1)
-                    self._routes = {}
-                    self._remember()  # before the broker knows: a filter too many is unsubscribed, one too few is never
-                    await link.subscribe(one, self.qos, self._held[one], self.retained)
-                self._counts[one] = self._counts.get(one, 0) + 1
-                done.append(one)
-        except BaseException:
-            for one in done:
-                self._counts[one] -= 1
-            raise
-        finally:
+        for at, one in enumerate(filters):
+            # Counted first: what is published may come in one read with the broker's answer.
+            self._counts[one] = self._counts.get(one, 0) + 1
             self._routes = {}
+            if self._counts[one] > 1:
+                continue
+            self._held.setdefault(one, max(self._held.values(), default=0) + 1)
+            self._remember()  # before the broker knows: a filter too many is unsubscribed, one too few is never
+            try:
+                await link.subscribe(one, self.qos, self._held[one], self.retained)
+            except BaseException:
+                self._routes = {}
+                for taken in filters[: at + 1]:
+                    self._counts[taken] -= 1
+                raise
         self._unpark()
 
     async def _remove(self, filters: list[str]) -> None:
@@ -312,8 +311,15 @@ class MqttAdapter(Adapter):
 
     async def inject(self, data: bytes) -> "asyncio.Future[None] | None":
         link = self._there()
+        link.check()
         try:
             topic, payload, qos, properties = cbor2.loads(data)
+            user = [text for pair in properties.get("UserProperty", ()) for text in pair]
+            texts = [topic, *user, properties.get("ContentType", ""), properties.get("ResponseTopic", "")]
+            if "+" in topic or "#" in topic or not all(clean(text) for text in texts):
+                raise Refused(f"what came through the tunnel for {topic!r} would not pass here")
+            if not any(matches(one, topic) for one in self.tunnelled):
+                raise Refused(f"topic {topic!r} is not among those that are tunnelled: {', '.join(self.tunnelled)}")
             return await link.publish(Message(str(topic), bytes(payload)), min(int(qos), 1), properties)
         except (Refused, Unavailable):
             raise
