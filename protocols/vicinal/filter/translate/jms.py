@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def to_jms(node: Node) -> Translation:
-    return _Jms().translate(node)
+    return Jms().translate(node)
 
 
 # Providers written in Java may order -0.0 before 0.0.
@@ -31,7 +31,7 @@ _ZERO = {
 }
 
 
-class _Jms(Dialect):
+class Jms(Dialect):
     title = "a JMS selector"
 
     def name(self, name: Name) -> "str | None":
