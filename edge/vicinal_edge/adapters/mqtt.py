@@ -24,7 +24,6 @@ A broker may send a message once for each of our topic filters that match it. Ea
 
 import asyncio
 import json
-import ssl
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ from vicinal.filter import Filter
 from vicinal.tables_cpython import Table
 
 from ..adapter import Adapter, Port, Refused, Unavailable
+from ._credentials import password, tls
 from ._mqtt_client import Link, carried
 from ._mqtt_events import Malformed, Message, MqttEvents, TopicMap, clean, matches, topic_filter_refusal
 
@@ -65,9 +65,9 @@ class MqttAdapter(Adapter):
             settings.fail("address", f"is {self.address!r}: {error}")
         if not self.host or not self.tcp_port or parts.path not in ("", "/") or parts.query or "@" in parts.netloc:
             settings.fail("address", f"is {self.address!r}, want mqtt://host:port or mqtts://host:port")
-        self.tls = _tls(settings, parts.scheme == "mqtts")
+        self.tls = tls(settings, "mqtts", parts.scheme)
         self.username: str | None = settings.take("username", str)
-        self.password = _password(settings)
+        self.password = password(settings)
         self.prefix: str = settings.take("prefix", str, "vicinal/")
         if self.prefix and (not self.prefix.endswith("/") or "+" in self.prefix or "#" in self.prefix):
             settings.fail("prefix", f"is {self.prefix!r}, want whole levels with a slash at the end, no + and no #")
@@ -341,40 +341,6 @@ class MqttAdapter(Adapter):
 
 def _packed(message: MQTTMessage) -> bytes:
     return cbor2.dumps([message.topic, bytes(message.payload), message.qos, carried(message)])
-
-
-def _tls(settings: Table, on: bool) -> ssl.SSLContext | None:
-    ca, certificate, key = settings.path("ca"), settings.path("certificate"), settings.path("key")
-    if not on:
-        for name, given in (("ca", ca), ("certificate", certificate), ("key", key)):
-            if given is not None:
-                settings.fail(name, "is for an address that begins with mqtts://")
-        return None
-    try:
-        context = ssl.create_default_context(cafile=ca)
-    except (OSError, ssl.SSLError) as error:
-        settings.fail("ca", f"is {ca}: {error}")
-    if (certificate is None) != (key is None):
-        settings.fail("key" if key is None else "certificate", "is missing: certificate and key go together")
-    if certificate is not None and key is not None:
-        try:
-            context.load_cert_chain(certificate, key)
-        except (OSError, ssl.SSLError) as error:
-            settings.fail("certificate", f"is {certificate}: {error}")
-    return context
-
-
-def _password(settings: Table) -> str | None:
-    password: str | None = settings.take("password", str)
-    file = settings.path("password_file")
-    if file is None:
-        return password
-    if password is not None:
-        settings.fail("password_file", "and password are both given, want one")
-    try:
-        return file.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        settings.fail("password_file", f"is {file}: {error}")
 
 
 def _read_session(file: Path, address: str, client_id: str) -> dict[str, int]:
