@@ -1,8 +1,8 @@
 #!/bin/bash
 # What the Makefile needs of the machine: Python 3.11 or later with venv, Java 17 or later for the Spark tests,
 # mkfs.xfs for the power-cut test, gpsd for the tests of location, dbus-daemon and python3-dbusmock for those of
-# Bluetooth, mosquitto and nats-server for `make bench` to measure the broker beside, mosquitto, its clients and
-# ActiveMQ for the tests of the gateway's adapters.
+# Bluetooth, mosquitto and nats-server for `make bench` to measure the broker beside, mosquitto, its clients, ActiveMQ
+# and libcoap's client for the tests of the gateway's adapters.
 # As root on Debian what is missing is installed; else it is named with the command that installs it. The last line
 # on stdout, and the only one, is the Python to use; everything said to people goes to stderr.
 set -euo pipefail
@@ -107,6 +107,11 @@ if { [ -z "$(PATH=$PATH:/usr/sbin command -v gpsd)" ] || ! command -v gpsfake >/
     if install gpsd gpsd-tools gpsd-clients && command -v systemctl >/dev/null; then
         systemctl disable --now gpsd.socket gpsd.service >/dev/null 2>&1 || true
     fi
+fi
+
+# The tests of CoAP talk to libcoap's client; without it they are skipped and say so.
+if ! command -v coap-client-notls >/dev/null && can_install; then
+    install libcoap3-bin || true
 fi
 
 echo "$python"

@@ -20,7 +20,8 @@ event goes as the attributes OriginProducer and OriginSeq, and in the overlay it
 An event with a StoreSeq is in the broker once, however often it is published: after a crash it gets the same name and
 number. For that the gateway publishes the events of one lane with rising StoreSeq (after `connect` from the first on
 that it has no acknowledgement of) and never gives a number to two events. Who sends by priority has a lane for each
-class. TOKEN is made once, in the adapter's folder: a gateway with a new disk has a new name there, and may count from 1.
+class. TOKEN is made once, in the adapter's folder: a gateway with a new disk has a new name there, and may count
+from 1 again.
 
 A lost connection is told to the gateway, which connects again; what was not acknowledged fails with Unavailable.
 Overlapping durable subscriptions are different logs of the broker: between them the order of a producer may be lost.
@@ -47,6 +48,7 @@ from vicinal_cloud.broker.client import Client, Subscription, connect
 from ..adapter import Adapter, Port, Refused, Unavailable
 from ._lane import Lane, OutOfOrder, asked
 from ._numbers import Numbers, kept_text, replace
+from ._recent import Recent
 
 __all__ = ["SienaAdapter"]
 
@@ -349,23 +351,6 @@ class SienaAdapter(Adapter):
             "out_of_order": self.out_of_order,
         }
         return found
-
-
-class Recent:
-    """The last so many of what was added."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._found: dict[tuple[str, int], None] = {}
-
-    def add(self, identity: tuple[str, int]) -> None:
-        found = self._found
-        found[identity] = None
-        if len(found) > self._most:
-            del found[next(iter(found))]
-
-    def __contains__(self, identity: tuple[str, int]) -> bool:
-        return identity in self._found
 
 
 def _pass_on(error: BaseException | None, found: "asyncio.Future[None]") -> None:
