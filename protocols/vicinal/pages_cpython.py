@@ -1,5 +1,6 @@
-"""What a broker and a gateway show of themselves over HTTP: GET of a few pages, and nothing else. No I/O here: a request's
-head goes in, the answer's bytes come out; and counters become the text that Prometheus reads.
+"""What a broker and a gateway show of themselves over HTTP: GET of a few pages, and nothing else.
+
+No I/O here: the head of a request goes in, the bytes of the answer come out. Counters become what Prometheus reads.
 """
 
 from collections.abc import Callable, Iterable, Mapping

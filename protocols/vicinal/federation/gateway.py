@@ -383,6 +383,12 @@ class Gateway(Serving):
             )
         self.requests.ask(message, None, now)
 
+    def recall(self, event: Event, now: int) -> None:
+        """A request of a client from before a restart: one of `requests.events()`."""
+        message: Any = from_event(event)
+        if message.source in self.services and event.identity is not None:
+            self.requests.ask(message, event.identity, now, event.attrs.get("Expires"))
+
     # Records
 
     def _say(self, now: int) -> None:

@@ -1,0 +1,1 @@
+"""The gateway: the shell of `vicinal.federation`. See README.md of edge/."""

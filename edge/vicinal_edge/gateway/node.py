@@ -1,0 +1,269 @@
+"""The gateway's engine and its services, in one event loop.
+
+    adapter ──▶ Service.received ──▶ mapping, types ──▶ engine ──▶ queue of each target ──▶ Service ──▶ adapter
+                                                          │
+                                                     actions ──▶ Service.do ──▶ adapter ──▶ applied
+
+Everything here happens in turns of the loop; what waits for the disk is in the queues (store.py).
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from vicinal import json_form
+from vicinal.control import SUBJECT, Publication
+from vicinal.errors import LocalProtocolError, VicinalError
+from vicinal.event import Event
+from vicinal.federation.capabilities import Capabilities
+from vicinal.federation.drop_policy import DEFAULT_CLASSES
+from vicinal.federation.gateway import Gateway
+
+from ..adapters._numbers import replace
+from ..store import QueueOptions, Store, StoreOptions
+from .config import Config, ServiceConfig
+from .service import Service
+
+__all__ = ["Node", "wall_clock"]
+
+_log = logging.getLogger("vicinal.gateway")
+
+# Seconds between two lines of one kind in the log.
+SELDOM = 60.0
+# Of numbers that are reserved on disk, and how many of them may be left before more are.
+BLOCK, MARGIN = 1_000_000, 500_000
+REMEMBER = 0.1
+# From this priority on an event does not wait for the rate of a drain.
+URGENT = 1000
+
+
+def wall_clock() -> Callable[[], int]:
+    """Unix milliseconds as they are, but never backwards: events carry times of others, so a clock that is set right
+    is followed; one that is set back stands still until it is caught up, or for a minute."""
+    latest, behind = 0, 0
+
+    def now() -> int:
+        nonlocal latest, behind
+        found = time.time_ns() // 1_000_000
+        if found >= latest:
+            latest, behind = found, 0
+        elif latest - found > 60_000:
+            behind += 1
+            if behind > 3:  # it was ahead, and is right now
+                latest, behind = found, 0
+        return latest
+
+    return now
+
+
+def reserve(file: Path) -> int:
+    """BLOCK numbers from this one on, which are never given again."""
+    try:
+        text = file.read_text().strip()
+    except FileNotFoundError:
+        text = "0"
+    if not text.isdecimal():
+        raise LocalProtocolError(f"{file} holds {text[:40]!r}, want a number: numbers must not be used twice")
+    replace(file, str(int(text) + BLOCK))
+    return int(text)
+
+
+class Node:
+    def __init__(self, config: Config, store: Store, now: Callable[[], int]) -> None:
+        """Within a running loop. Use `open`."""
+        self.config = config
+        self.name = config.name
+        self.store = store
+        self.now = now
+        self.place: tuple[int, int] | None = config.place.fixed
+        self._loop = asyncio.get_running_loop()
+        first = reserve(config.state / "numbers")
+        self._reserved = first + BLOCK
+        self.engine = Gateway(self.name, first // BLOCK, first, config.hello)
+        self.services: dict[str, Service] = {}
+        self._said: dict[Any, tuple[float, int]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._remembered = 0
+        self._remembering: asyncio.TimerHandle | None = None
+
+    @classmethod
+    async def open(cls, config: Config) -> "Node":
+        config.state.mkdir(parents=True, exist_ok=True)
+        now = wall_clock()
+        made: Node | None = None
+        options = StoreOptions(max_bytes=config.store["max_mb"] << 20)
+        store = await Store.open(
+            config.state / "store.sqlite", options, now, lambda: None if made is None else made.position()
+        )
+        if store.damaged:
+            _log.error("the store was damaged, and what could be read of it is kept: %s", store.damaged)
+        made = cls(config, store, now)
+        for one in config.services:
+            await made._add(one)
+        made.engine.handle_timeout(now())
+        for request in config.requests:
+            made.engine.ask(request, now())
+        made._recall(config.state / "requests.jsonl")
+        return made
+
+    async def _add(self, one: ServiceConfig) -> None:
+        folder = self.config.state / one.name
+        folder.mkdir(parents=True, exist_ok=True)
+        able = _with_control(one.make().capabilities, one.control)
+        options = QueueOptions(
+            durable=one.store,
+            max_count=None if one.store else one.flow.out_count,
+            classes=self.config.store["classes"] or DEFAULT_CLASSES,
+            located=able.located,
+            window=one.flow.window,
+            rate=one.flow.out_rate or (self.config.store["drain_rate"] if one.store else 0),
+            burst=one.flow.out_burst,
+            free_from=URGENT,
+        )
+        queue = await self.store.queue(one.name, options)
+        self.services[one.name] = Service(self, one, queue, folder)
+        self.engine.attach(one.name, one.type, able, self.now())
+
+    def start(self) -> None:
+        for service in self.services.values():
+            service.start()
+        self.turn()
+
+    async def stop(self) -> None:
+        """Says goodbye, so that others need not wait, and lets what was handed out be acknowledged."""
+        for name, event in self.engine.goodbye(self.now()):
+            if name in self.services and self.services[name].state == "up":
+                with contextlib.suppress(Exception):
+                    async with asyncio.timeout(1):
+                        await self.services[name].adapter.publish(event)
+        await asyncio.gather(*(service.stop() for service in self.services.values()))
+        for handle in (self._timer, self._remembering):
+            if handle is not None:
+                handle.cancel()
+        self._remember()
+        await self.store.close()
+
+    # The engine's turns
+
+    def turn(self) -> None:
+        """What the engine wants done, and when it wants to be asked again."""
+        for number, verb, name, what in self.engine.actions():
+            self.services[name].do(number, verb, what)
+        self._hand_on(self.engine.deliveries())
+        for item in self.engine.news:
+            _log.info("%s", " ".join(str(word) for word in item))
+        self.engine.news.clear()
+        if self.engine.requests.changes != self._remembered and self._remembering is None:
+            self._remembering = self._loop.call_later(REMEMBER, self._remember)
+        if self.engine.seq > self._reserved - MARGIN:
+            self._reserved = reserve(self.config.state / "numbers") + BLOCK
+        if self._timer is not None:
+            self._timer.cancel()
+        wait = max(0, self.engine.next_timeout() - self.now()) / 1000
+        self._timer = self._loop.call_later(wait, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self.engine.handle_timeout(self.now())
+        self.turn()
+
+    def service_up(self, service: Service) -> None:
+        able = _with_control(service.adapter.capabilities, service.config.control)
+        self.engine.services[service.service].capabilities = able
+        self.engine.service_up(service.service, self.now())
+        self.turn()
+
+    def service_down(self, service: Service) -> None:
+        self.engine.service_down(service.service, self.now())
+        self.turn()
+
+    def applied(self, number: int, reason: str) -> None:
+        self.engine.applied(number, reason, self.now())
+        self.turn()
+
+    # Events
+
+    def receive(self, event: Event, service: Service) -> None:
+        """An event of a service."""
+        if event.subject == SUBJECT:
+            self._hand_on(self.engine.receive(event, service.service, self.now()))
+            self.turn()
+            return
+        mapping = service.config.mapping
+        if mapping is not None:
+            try:
+                event = mapping.inward(event)
+            except LocalProtocolError as error:
+                service.drop("not mapped")
+                service.say_sometimes("not mapped", f"{service.service}: {error}")
+                return
+        refusal = self.config.types.check(event)
+        if refusal:
+            service.drop("not of its type")
+            service.say_sometimes("type", f"{service.service}: {refusal}")
+            return
+        found = self.engine.receive(event, service.service, self.now())
+        if found:
+            if self.engine._actions:  # an announcement is made up: it goes first
+                self.turn()
+            self._hand_on(found)
+        if self.engine.seq > self._reserved - MARGIN:
+            self.turn()
+
+    def _hand_on(self, deliveries: list[tuple[str, Event]]) -> None:
+        for name, event in deliveries:
+            service = self.services[name]
+            if event.subject != SUBJECT or event.get("Type") == Publication.type:
+                service.queue.offer(event)
+            elif service.state == "up":
+                service.talk.offer(event)
+
+    # What survives
+
+    def _recall(self, file: Path) -> None:
+        """The requests of clients, from before."""
+        if not file.exists():
+            return
+        try:
+            for line in file.read_text().splitlines():
+                self.engine.recall(json_form.loads(line), self.now())
+        except (OSError, UnicodeDecodeError, VicinalError) as error:
+            _log.error("%s cannot be read, so that clients have to ask again: %s", file, error)
+        self._remembered = self.engine.requests.changes
+
+    def _remember(self) -> None:
+        self._remembering = None
+        if self.engine.requests.changes == self._remembered:
+            return
+        self._remembered = self.engine.requests.changes
+        lines = [json_form.dumps(event) + "\n" for event in self.engine.requests.events()]
+        try:
+            replace(self.config.state / "requests.jsonl", "".join(lines))
+        except OSError as error:
+            self.say_sometimes("remember", f"requests of clients cannot be kept: {error}")
+
+    def position(self) -> tuple[int, int] | None:
+        return self.place
+
+    def say_sometimes(self, key: Any, text: str) -> None:
+        now = self._loop.time()
+        last, silent = self._said.get(key, (-SELDOM, 0))
+        if now - last < SELDOM:
+            self._said[key] = (last, silent + 1)
+            return
+        self._said[key] = (now, 0)
+        _log.warning("%s%s", text, f" (and {silent} more like it)" if silent else "")
+
+
+def _with_control(able: Capabilities, control: bool | None) -> Capabilities:
+    if control is None or control == able.control:
+        return able
+    if control:
+        return able  # what it cannot do it cannot be told to
+    values = able.table()
+    values["control"] = False
+    return Capabilities(**values)

@@ -1,0 +1,372 @@
+"""One event service of a gateway: its adapter, kept alive, and what goes in and out of it.
+
+    connecting ──▶ up ──▶ waiting (back-off) ──▶ connecting ...
+                             └──▶ quarantined, for a while, when it fails again and again or says that it cannot
+
+An adapter is a plug-in: whatever it raises, wherever it hangs, is caught here, counted and said, and a fresh one takes
+its place. Requests and events are given to it one at a time; requests first, so that a type is announced before its
+first event.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vicinal.errors import LocalProtocolError
+from vicinal.event import Event
+from vicinal.federation.flow import TokenBucket
+from vicinal.federation.notes import TUNNEL
+from vicinal.mapping.mapping import OUTWARD
+
+from .._store_queue import Queue, QueueOptions
+from ..adapter import Adapter, Refused, Unavailable
+from .config import ServiceConfig
+
+if TYPE_CHECKING:
+    from .node import Node
+
+__all__ = ["Service"]
+
+_log = logging.getLogger("vicinal.gateway")
+
+# Seconds. What takes longer hangs.
+CONNECT = 30.0
+REQUEST = 30.0
+PUBLISH = 30.0
+DISCONNECT = 10.0
+# Back-off, doubled from the first to the last, with chance; from the start when a life was longer than that.
+FIRST_WAIT, LAST_WAIT, GOOD_LIFE = 0.2, 30.0, 60.0
+# So many faults of the adapter itself within so long, and it is left alone for as long.
+MAX_FAULTS, FAULTS_WITHIN, QUARANTINE = 5, 300.0, 300.0
+# Events given to the adapter before requests are looked at again.
+BATCH = 64
+# Control events that wait in memory.
+MAX_TALK = 2000
+
+
+class Service:
+    """Also the Port of its adapter."""
+
+    def __init__(self, node: "Node", config: ServiceConfig, queue: Queue, folder: Path) -> None:
+        self.config = config
+        self.service = config.name
+        self.gateway = node.name
+        self.folder = folder
+        self.queue = queue
+        self.talk = Queue(config.name, QueueOptions(max_count=MAX_TALK), node.now, node.position)
+        """what gateways say to each other: they say it again, so that it is not kept"""
+        self.adapter: Adapter = config.make()
+        self.state = "connecting"
+        self.reason = ""
+        self.lives = 0
+        self.faults: deque[float] = deque()
+        self.counters: dict[str, int] = {"received": 0, "faults": 0, "malformed": 0}
+        self.dropped: dict[str, int] = {}
+        self._node = node
+        self._loop = asyncio.get_running_loop()
+        self._chance = random.Random()
+        self._lost: asyncio.Future[str] | None = None
+        self._commands: deque[tuple[int, str, Any]] = deque()
+        self._wake = asyncio.Event()
+        self._asked = asyncio.Event()
+        self._asked.set()
+        self._turn = asyncio.Lock()
+        self._busy_since: float | None = None
+        self._in_bucket = TokenBucket(config.flow.in_rate, config.flow.in_burst) if config.flow.in_rate else None
+        self._in: deque[Event] = deque()
+        self._in_timer: asyncio.TimerHandle | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+        self._task: asyncio.Task[None] | None = None
+
+    # Living
+
+    def start(self) -> None:
+        self._task = self._loop.create_task(self._live(), name=f"service {self.service}")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._in_timer is not None:
+            self._in_timer.cancel()
+        self.state = "stopped"
+
+    async def _live(self) -> None:
+        wait = FIRST_WAIT
+        while True:
+            started = self._loop.time()
+            self._lost = self._loop.create_future()
+            self.state = "connecting"
+            try:
+                await self._one_life()
+            except (Unavailable, TimeoutError, OSError) as error:
+                self.reason = str(error) or "it did not answer in time"
+            except Refused as error:
+                self._fault(f"refused: {error}", MAX_FAULTS)
+            except Exception as error:
+                self._fault(f"{type(error).__name__}: {error}", 1)
+            await self._end()
+            if self._loop.time() - started > GOOD_LIFE:
+                wait = FIRST_WAIT
+            self.state = "quarantined" if len(self.faults) >= MAX_FAULTS else "waiting"
+            seconds = QUARANTINE if self.state == "quarantined" else wait * self._chance.uniform(0.5, 1.0)
+            _log.warning("%s: %s: %s; again in %.1f s", self.service, self.state, self.reason, seconds)
+            await asyncio.sleep(seconds)
+            self._new_adapter()
+            wait = min(2 * wait, LAST_WAIT)
+
+    def _fault(self, reason: str, weight: int) -> None:
+        """Of the adapter, not of its service."""
+        self.reason = reason
+        self.counters["faults"] += 1
+        now = self._loop.time()
+        while self.faults and now - self.faults[0] > FAULTS_WITHIN:
+            self.faults.popleft()
+        self.faults.extend([now] * weight)
+        _log.error("%s: its adapter failed: %s", self.service, reason)
+
+    def _new_adapter(self) -> None:
+        if self.state == "quarantined":
+            self.faults.clear()
+        try:
+            self.adapter = self.config.make()
+        except Exception as error:  # it was made before: the next life will say what is wrong
+            self._fault(f"{type(error).__name__}: {error}", 1)
+
+    async def _one_life(self) -> None:
+        async with asyncio.timeout(CONNECT):
+            await self.adapter.connect(self)
+        self.lives += 1
+        self.state, self.reason = "up", ""
+        _log.info("%s: connected", self.service)
+        self._node.service_up(self)
+        assert self._lost is not None
+        parts = [self._pump(self.queue), self._pump(self.talk), self._serve(), self._watch()]
+        work = [self._loop.create_task(part) for part in parts]
+        if self.adapter.capabilities.poll:
+            work.append(self._loop.create_task(self._poll()))
+        try:
+            waited: list[asyncio.Future[Any]] = [*work, self._lost]
+            done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                if one is self._lost:
+                    raise Unavailable(self._lost.result())
+                one.result()
+        finally:
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+
+    async def _end(self) -> None:
+        self._node.service_down(self)
+        self._commands.clear()
+        self._busy_since = None
+        try:
+            async with asyncio.timeout(DISCONNECT):
+                await self.adapter.disconnect()
+        except Exception as error:
+            self._fault(f"disconnect: {type(error).__name__}: {error}", 1)
+        self.queue.failed()  # what was handed over and not acknowledged goes again
+        self.talk.failed()
+
+    async def _watch(self) -> None:
+        """An adapter that hangs in publish is noticed here: a timer for each event would cost more than the event."""
+        while True:
+            await asyncio.sleep(PUBLISH / 10)
+            if self._busy_since is not None and self._loop.time() - self._busy_since > PUBLISH:
+                raise TimeoutError(f"its adapter has hung in publish for {PUBLISH:.0f} s")
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(self.adapter.capabilities.poll / 1000)
+            async with asyncio.timeout(REQUEST):
+                await self.adapter.poll()
+
+    # Requests
+
+    def do(self, number: int, verb: str, what: Any) -> None:
+        """An action of the engine."""
+        self._commands.append((number, verb, what))
+        self._asked.clear()
+        self._wake.set()
+
+    async def _serve(self) -> None:
+        while True:
+            while self._commands:
+                number, verb, what = self._commands[0]
+                reason = ""
+                try:
+                    async with self._turn, asyncio.timeout(REQUEST):
+                        await self._do(verb, what)
+                except LocalProtocolError as error:
+                    reason = f"refused: {error}"
+                self._commands.popleft()
+                self._node.applied(number, reason)
+            self._asked.set()
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _do(self, verb: str, what: Any) -> None:
+        adapter, mapping = self.adapter, self.config.mapping
+        if verb in ("subscribe", "unsubscribe"):
+            condition = what
+            if mapping is not None:
+                mapped = mapping.map_filter(what, OUTWARD)
+                if mapped.refusal:
+                    raise Refused(mapped.refusal)
+                condition = mapped.filter
+            await (adapter.subscribe(condition) if verb == "subscribe" else adapter.unsubscribe(condition))
+        elif verb in ("announce", "unannounce"):
+            event = what if mapping is None else mapping.outward(what)
+            if verb == "announce":
+                refusal = adapter.capabilities.refusal(event)
+                if refusal:
+                    raise Refused(refusal)
+                await adapter.announce(event)
+            else:
+                await adapter.unannounce(event)
+        else:
+            await adapter.tunnel(verb == "tunnel")
+
+    # Events out
+
+    async def _pump(self, queue: Queue) -> None:
+        most = min(BATCH, self.config.flow.window)
+        while True:
+            flights = await queue.take(most)
+            await self._asked.wait()
+            async with self._turn:
+                for number, event in flights:
+                    await self._send(queue, number, event)
+
+    async def _send(self, queue: Queue, number: int, event: Event) -> None:
+        self._busy_since = self._loop.time()
+        try:
+            acknowledged = await self._publish(event)
+        except LocalProtocolError as error:
+            self._refused(queue, number, error)
+            return
+        finally:
+            self._busy_since = None
+        if acknowledged is None:
+            queue.done((number,))
+        else:
+            acknowledged.add_done_callback(lambda done: self._acknowledged(queue, number, done))
+
+    async def _publish(self, event: Event) -> "asyncio.Future[None] | None":
+        adapter = self.adapter
+        if event.subject == TUNNEL:
+            data = event.get("Data")
+            if event.get("Kind") != self.config.type or type(data) is not bytes:
+                raise Refused(f"what comes through the tunnel is {event.get('Kind')!r}, not {self.config.type!r}")
+            return await adapter.inject(data)
+        if self.config.mapping is not None:
+            event = self.config.mapping.outward(event)
+        able = adapter.capabilities
+        if event.attrs and "*" not in able.attributes:
+            carried = {name: value for name, value in event.attrs.items() if name in able.attributes}
+            if len(carried) != len(event.attrs):
+                event = event.replace(attrs=carried)
+        return await adapter.publish(event)
+
+    def _acknowledged(self, queue: Queue, number: int, done: "asyncio.Future[None]") -> None:
+        if done.cancelled():
+            return  # the life is over: it goes again
+        error = done.exception()
+        if error is None:
+            queue.done((number,))
+        elif isinstance(error, LocalProtocolError):
+            self._refused(queue, number, error)
+        else:
+            self.lost(str(error) or type(error).__name__)
+
+    def _refused(self, queue: Queue, number: int, error: Exception) -> None:
+        queue.refused(number, "refused by the service")
+        self.say_sometimes("refused", f"{self.service}: an event was refused: {error}")
+
+    # Events in: the Port
+
+    def received(self, event: Event) -> bool:
+        self.counters["received"] += 1
+        bucket = self._in_bucket
+        if bucket is None:
+            self._node.receive(event, self)
+            return True
+        if not self._in and bucket.allow(1, self.now()):
+            self._node.receive(event, self)
+            return True
+        if len(self._in) >= self.config.flow.in_count:
+            self.drop("faster than in_rate")
+            return False
+        self._in.append(event)
+        if len(self._in) * 2 >= self.config.flow.in_count:
+            self._room.clear()
+        self._later()
+        return True
+
+    def _later(self) -> None:
+        if self._in_timer is None and self._in_bucket is not None:
+            wait = self._in_bucket.next_time(self.now()) - self.now()
+            self._in_timer = self._loop.call_later(max(wait, 1) / 1000, self._let_in)
+
+    def _let_in(self) -> None:
+        self._in_timer = None
+        assert self._in_bucket is not None
+        while self._in and self._in_bucket.allow(1, self.now()):
+            self._node.receive(self._in.popleft(), self)
+        if len(self._in) * 2 < self.config.flow.in_count:
+            self._room.set()
+        if self._in:
+            self._later()
+
+    async def room(self) -> None:
+        await self._room.wait()
+
+    def packet(self, data: bytes) -> None:
+        self.received(Event(TUNNEL, [("Kind", self.config.type), ("Data", data)]))
+
+    def malformed(self, reason: str) -> None:
+        self.counters["malformed"] += 1
+        self.drop("malformed")
+        self.say_sometimes("malformed", f"{self.service}: something came that is no event: {reason}")
+
+    def drop(self, reason: str) -> None:
+        """Of what came in."""
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+
+    def lost(self, reason: str) -> None:
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(reason)
+
+    def now(self) -> int:
+        return self._node.now()
+
+    def position(self) -> tuple[int, int] | None:
+        return self._node.position()
+
+    def say_sometimes(self, kind: str, text: str) -> None:
+        """Now and then: a bus that talks nonsense must not fill the log."""
+        self._node.say_sometimes((self.service, kind), text)
+
+    def status(self) -> dict[str, Any]:
+        own: dict[str, Any] = {}
+        with contextlib.suppress(Exception):
+            own = self.adapter.status()
+        return {
+            "name": self.service,
+            "type": self.config.type,
+            "state": self.state,
+            "reason": self.reason,
+            "lives": self.lives,
+            "store": self.config.store,
+            "capabilities": self.adapter.capabilities.table(),
+            "in": {**self.counters, "waiting": len(self._in), "dropped": dict(self.dropped)},
+            "out": self.queue.counters(),
+            "talk": self.talk.counters(),
+            "adapter": own,
+        }
