@@ -21,7 +21,6 @@ A selector is never narrower than its filter:
 
 import re
 from typing import Any
-from urllib.parse import unquote
 
 from vicinal import json_form, limits, wire
 from vicinal.errors import LocalProtocolError
@@ -52,6 +51,7 @@ _FOREIGN_HEADERS = KEPT | {
 }  # fmt: skip
 # Of a destination's name, what has a meaning there, or is lost on the way: levels without a name, blanks at the ends.
 _SPECIAL = re.compile(r"[,*>?%\x00-\x1f\x7f]|(?<![^.])\.|\.\Z|\A | \Z")
+_ESCAPED = re.compile("%([0-7][0-9A-F])")
 
 
 class Malformed(Exception):
@@ -171,7 +171,7 @@ class JmsEvents:
             attrs["Time"] = time
         if expires > time:
             attrs["Expires"] = expires
-        return Event(unquote(destination[len(self.prefix) :], errors="strict"), params, attrs)
+        return Event(_ESCAPED.sub(lambda found: chr(int(found[1], 16)), destination[len(self.prefix) :]), params, attrs)
 
 
 def jms_priority(priority: int) -> int:
@@ -183,7 +183,9 @@ def jms_priority(priority: int) -> int:
 
 def our_priority(priority: int) -> int:
     """`jms_priority` of it is `priority`."""
-    return (priority - 4) * limits.MAX_PRIORITY // (5 if priority > 4 else 4)
+    if priority > 4:
+        return (priority - 4) * limits.MAX_PRIORITY // 5
+    return -((4 - priority) * limits.MAX_PRIORITY // 4)
 
 
 def property_text(value: Any) -> str:

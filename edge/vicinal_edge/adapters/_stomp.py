@@ -2,7 +2,7 @@
 
     COMMAND \\n  name:value \\n ...  \\n  body \\0         between frames, line ends: heart-beats
 
-Bytes go in by `feed`, frames come out. Header names and values are escaped but for CONNECT and CONNECTED, as 1.0 had it;
+Bytes go in by `feed`, frames come out. Header names and values are escaped, but for CONNECT and CONNECTED, as in 1.0;
 of a header that is there twice the first counts.
 """
 
