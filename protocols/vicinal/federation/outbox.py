@@ -85,8 +85,9 @@ class Outbox:
         self.accepted = 0
         self.delivered = 0
         self.dropped: dict[str, int] = {}
-        self.gone: list[int] = []
-        """ids of what was dropped, but for those that `accept` has refused: for who keeps the events; emptied by him"""
+        self.gone: list[tuple[int, str]] = []
+        """id and reason of what was dropped, but for what `accept` has refused: for who keeps the events; emptied by
+        him"""
         self._classes = [Members(one) for one in check_classes(classes)]
         self._shares = any([one.share for one in self._classes])
         self._lanes = Lanes()
@@ -106,6 +107,16 @@ class Outbox:
     @property
     def under_way(self) -> int:
         return len(self._flying)
+
+    def numbers_under_way(self) -> "list[int]":
+        return sorted(self._flying)
+
+    def again(self, number: int) -> "Flight | None":
+        """One that is to go again."""
+        for flight in self._again:
+            if flight.number == number:
+                return flight
+        return None
 
     # Accepting
 
@@ -135,6 +146,11 @@ class Outbox:
         self._add(id, producer, priority, expires, size, members, area)
         return ""
 
+    def turn_away(self, reason: str) -> str:
+        """Counts one as accepted and dropped: who keeps the events has no place for it."""
+        self.accepted += 1
+        return self._count_drop(reason)
+
     def restore(
         self,
         id: int,
@@ -144,22 +160,24 @@ class Outbox:
         size: int,
         number: int = 0,
         area: "Proximity | None" = None,
-    ) -> None:
-        """As accept, of what was accepted in an earlier life, in the order of ids; `number` if it was handed out."""
+    ) -> "Flight | None":
+        """As accept, of what was accepted in an earlier life, in the order of ids; `number` if it was handed out, and
+        then it goes again."""
         self._last = max(self._last, id)
         self.accepted += 1
         members = self._class_of(priority)
         if not number:
             self._add(id, producer, priority, expires, size, members, area)
-            return
+            return None
         self._grow(members, size)
-        if self.located and area is not None:
-            self._areas[id] = area
-        self._again.append(Flight(id, number, producer, expires, size, members, priority >= self.free_from))
+        self._note_area(id, area)
+        flight = Flight(id, number, producer, expires, size, members, priority >= self.free_from)
+        self._again.append(flight)
         if number >= self.number:
             self.number = number + 1
         if len(self._again) > 1 and self._again[-2].number < number:
             self._again.sort(key=_descending)
+        return flight
 
     def _add(
         self, id: int, producer: str, priority: int, expires: int, size: int, members: Members, area: "Proximity | None"
@@ -168,6 +186,10 @@ class Outbox:
         self._grow(members, size)
         if expires != NEVER:
             self._expiring += 1
+        if area is not None:
+            self._note_area(id, area)
+
+    def _note_area(self, id: int, area: "Proximity | None") -> None:
         if area is not None and self.located and not area.relative:
             self._areas[id] = area
 
@@ -370,7 +392,7 @@ class Outbox:
         if flight is not None:
             self._shrink(flight.members, flight.id, flight.size)
             self._count_drop(reason)
-            self.gone.append(flight.id)
+            self.gone.append((flight.id, reason))
 
     def _late(self, number: int) -> "Flight | None":
         """Of what was to go again."""
@@ -397,7 +419,7 @@ class Outbox:
             self._expiring -= 1
         self._shrink(members, id, size)
         self._count_drop(reason)
-        self.gone.append(id)
+        self.gone.append((id, reason))
 
     def _shrink(self, members: Members, id: int, size: int) -> None:
         members.bytes -= size

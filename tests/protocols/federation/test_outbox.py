@@ -35,13 +35,13 @@ class Model:
         self.number = 1
         self.accepted = self.delivered = 0
         self.dropped: dict[str, int] = {}
-        self.gone: list[int] = []
+        self.gone: list[tuple[int, str]] = []
 
     def drop(self, row: Row, reason: str) -> None:
         for rows in (self.waits, self.flying, self.again):
             if row in rows:
                 rows.remove(row)
-                self.gone.append(row["id"])
+                self.gone.append((row["id"], reason))
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
     def class_of(self, row: Row) -> Class:

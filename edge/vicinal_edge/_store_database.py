@@ -1,0 +1,393 @@
+"""The store's file: SQLite in WAL mode, synchronous=FULL, so that what a commit has returned from survives a power cut.
+
+    service  name, key, high, totals           numbers below `high` may have been given; '' is the row of the ids
+    event    id, service, producer, priority, expires, number, crc, data       number 0: was not handed out when written
+    handed   id, number                        was handed out later
+
+Everything here runs in the store's thread. A statement lets the other thread of the program run, and waits up to 5 ms
+for its turn after that; so rows go many in one statement.
+
+A file that `quick_check` does not like, or that SQLite finds malformed later, is set aside, and what can be read of it
+is copied into a new one. SQLite does not check what is in a page: each row has a CRC of its own, looked at when it is
+read.
+"""
+
+import json
+import os
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+__all__ = ["Database", "Found", "Row", "Saved", "StoreInUse", "Transaction", "checksum", "reason_of"]
+
+FORMAT = 1
+NO_SPACE = "no space on the disk"
+WRITE_FAILED = "the disk failed"
+# So that statements are prepared once for each size. SQLite before 3.32 takes 999 values in one.
+_SIZES = (100, 25, 5, 1)
+_COLUMNS = "id, service, producer, priority, expires, number, crc, data"
+_SCHEMA = """
+CREATE TABLE service (name TEXT PRIMARY KEY, key INTEGER NOT NULL, high INTEGER NOT NULL, totals TEXT NOT NULL)
+    WITHOUT ROWID;
+CREATE TABLE event (id INTEGER PRIMARY KEY, service INTEGER NOT NULL, producer TEXT NOT NULL, priority INTEGER NOT NULL,
+    expires INTEGER NOT NULL, number INTEGER NOT NULL, crc INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE TABLE handed (id INTEGER PRIMARY KEY, number INTEGER NOT NULL);
+"""
+_MALFORMED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class StoreInUse(Exception):
+    pass
+
+
+class Saved(NamedTuple):
+    """A row of `service`."""
+
+    name: str
+    key: int
+    high: int
+    totals: str = "{}"
+
+
+class Row(NamedTuple):
+    id: int
+    producer: str
+    priority: int
+    expires: int
+    number: int
+    size: int
+
+
+class Found(NamedTuple):
+    """What was there on opening."""
+
+    services: list[Saved]
+    damaged: str
+    """what was wrong with the file; "" if nothing was"""
+
+
+class Transaction:
+    """What one commit does."""
+
+    __slots__ = ("deletes", "handed", "inserts", "reads", "services", "unhanded")
+
+    def __init__(self) -> None:
+        self.inserts: list[tuple[int, int, str, int, int, int, int, bytes]] = []
+        self.handed: list[tuple[int, int]] = []
+        self.deletes: list[int] = []
+        self.unhanded: list[int] = []
+        self.services: list[Saved] = []
+        self.reads: list[int] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.inserts or self.handed or self.deletes or self.services or self.reads)
+
+
+class Result(NamedTuple):
+    read: dict[int, bytes]
+    """what is missing was not there, or was damaged"""
+    refused: str = ""
+    """why nothing was inserted; the rest was done"""
+
+
+def checksum(id: int, number: int, data: bytes) -> int:
+    return crc32(data, crc32(struct.pack(">qq", id, number)))
+
+
+def reason_of(error: BaseException) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return NO_SPACE if code == sqlite3.SQLITE_FULL else WRITE_FAILED
+
+
+class Database:
+    def __init__(self, path: Path, ballast: int = 0) -> None:
+        """`ballast` is the size of a file beside it: given up when the disk is full, so that what makes room, deleting,
+        has room itself."""
+        self.path = path
+        self.ballast = path.with_suffix(".ballast")
+        self.ballast_bytes = ballast
+        self.set_aside = 0
+        self._connection: sqlite3.Connection | None = None
+
+    # Opening
+
+    def open(self) -> Found:
+        """Raises StoreInUse, OSError or sqlite3.Error."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        damaged = ""
+        try:
+            self._connect(check=True)
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _MALFORMED:
+                raise
+            damaged = str(error)
+            self._start_anew()
+        self._fill_ballast()
+        services = [Saved(*row) for row in self._run("SELECT name, key, high, totals FROM service").fetchall()]
+        return Found(services, damaged)
+
+    def rows(self, service: int, after: int, most: int) -> list[Row]:
+        """The next rows of a service, without the events."""
+        found = self._run(
+            "SELECT event.id, producer, priority, expires, coalesce(handed.number, event.number), length(data)"
+            " FROM event LEFT JOIN handed ON handed.id = event.id"
+            " WHERE event.id > ? AND service = ? ORDER BY event.id LIMIT ?",
+            (after, service, most),
+        )
+        return [Row(*row) for row in found.fetchall()]
+
+    def unclaimed(self, services: list[int]) -> tuple[int, int]:
+        """How many events there are of others, and their bytes."""
+        places = ", ".join("?" * len(services))
+        found = self._run(
+            f"SELECT count(*), coalesce(sum(length(data)), 0) FROM event WHERE service NOT IN ({places})", services
+        )
+        count, size = found.fetchone()
+        return count, size
+
+    def _connect(self, check: bool = False) -> None:
+        connection = sqlite3.connect(
+            self.path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=64
+        )
+        try:
+            for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL"):
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+            # 2 MB of pages in memory; 4 MB of log before it goes into the file, and 16 MB of it are kept at most.
+            for pragma in ("cache_size = -2000", "wal_autocheckpoint = 1000", f"journal_size_limit = {16 << 20}"):
+                connection.execute(f"PRAGMA {pragma}").fetchall()
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute("BEGIN IMMEDIATE")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                for statement in _SCHEMA.split(";"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {FORMAT}")
+            elif version != FORMAT:
+                raise OSError(f"{self.path} has format {version}, this program knows {FORMAT}")
+            connection.execute("COMMIT")
+            if check:
+                (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+                if found != "ok":
+                    raise _malformed(found)
+        except BaseException as error:
+            connection.close()
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise StoreInUse(f"{self.path} is in use by another process") from error
+            raise
+        self._connection = connection
+        _sync_directory(self.path.parent)  # the names of the file and of its log
+
+    # Committing
+
+    def apply(self, work: Transaction) -> Result:
+        """All of it is on disk when it returns, but for the inserts if they are refused. Raises sqlite3.Error or
+        OSError when nothing is."""
+        try:
+            result = self._apply(work)
+        except (sqlite3.Error, OSError) as error:
+            self._recover(error)
+            if not work.inserts:
+                if reason_of(error) != NO_SPACE or not self._drop_ballast():
+                    raise
+                return self._apply(work)
+            self._drop_ballast()
+            rest = Transaction()
+            rest.handed, rest.deletes, rest.unhanded, rest.reads = work.handed, work.deletes, work.unhanded, work.reads
+            # The inserts may be there after all, when a sync failed.
+            rest.deletes = rest.deletes + [row[0] for row in work.inserts]
+            return Result(self._apply(rest).read, reason_of(error))
+        self._fill_ballast()
+        return result
+
+    def _apply(self, work: Transaction) -> Result:
+        if self._connection is None:
+            self._connect()
+        run = self._run
+        writes = bool(work.inserts or work.handed or work.deletes or work.unhanded or work.services)
+        if writes:
+            run("BEGIN IMMEDIATE")
+            if work.inserts:
+                self._many(f"INSERT OR REPLACE INTO event ({_COLUMNS}) VALUES ", work.inserts)
+            if work.handed:
+                self._many("INSERT OR REPLACE INTO handed (id, number) VALUES ", work.handed)
+            if work.deletes:
+                self._delete("event", work.deletes)
+            if work.unhanded:
+                self._delete("handed", work.unhanded)
+            if work.services:
+                self._many("INSERT OR REPLACE INTO service (name, key, high, totals) VALUES ", work.services)
+            run("COMMIT")
+        return Result(self.read(work.reads))
+
+    def _run(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        assert self._connection is not None
+        return self._connection.execute(sql, values)
+
+    def _many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        places = "(" + ", ".join("?" * len(rows[0])) + ")"
+        for part in _parts(rows):
+            self._run(sql + ", ".join([places] * len(part)), [value for row in part for value in row])
+
+    def _delete(self, table: str, ids: list[int]) -> None:
+        """By spans, where they are dense: most of what is delivered was stored together."""
+        ids = sorted(ids)
+        single: list[int] = []
+        start = previous = ids[0]
+        for id in [*ids[1:], -1]:
+            if id == previous + 1:
+                previous = id
+                continue
+            if previous - start >= 3:
+                self._run(f"DELETE FROM {table} WHERE id BETWEEN ? AND ?", (start, previous))
+            else:
+                single.extend(range(start, previous + 1))
+            start = previous = id
+        for part in _parts(single):
+            self._run(f"DELETE FROM {table} WHERE id IN ({', '.join('?' * len(part))})", part)
+
+    def read(self, ids: list[int]) -> dict[int, bytes]:
+        """The events; what is missing is not there, or is damaged."""
+        return dict(self._read(ids))
+
+    def _read(self, ids: list[int]) -> Iterator[tuple[int, bytes]]:
+        for part in _parts(ids):
+            places = ", ".join("?" * len(part))
+            for id, number, crc, data in self._run(
+                f"SELECT id, number, crc, data FROM event WHERE id IN ({places})", part
+            ).fetchall():
+                if type(data) is bytes and checksum(id, number, data) == crc:
+                    yield id, data
+
+    def _recover(self, error: BaseException) -> None:
+        """After a failure: nothing of the transaction stays."""
+        connection = self._connection
+        if connection is None:
+            return
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_FULL:
+            with suppress(sqlite3.Error):
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                return
+        # What an open connection believes of the file after that is not to be trusted.
+        self._connection = None
+        with suppress(sqlite3.Error):
+            connection.close()
+        if code in _MALFORMED:
+            self._start_anew()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # A damaged file
+
+    def _start_anew(self) -> None:
+        self.set_aside += 1
+        aside = self.path.with_name(f"{self.path.name}.damaged")
+        for tail in ("-wal", "-shm", ""):
+            # One of them is kept, the last: a disk that fails must not fill up with them.
+            aside.with_name(aside.name + tail).unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                self.path.with_name(self.path.name + tail).rename(aside.with_name(aside.name + tail))
+        self._connect()
+        with suppress(sqlite3.Error):
+            old = sqlite3.connect(f"file:{aside}?mode=ro", uri=True, isolation_level=None)
+            try:
+                self._copy(old)
+            finally:
+                old.close()
+
+    def _copy(self, old: sqlite3.Connection) -> None:
+        """What can be read, from both ends of each table."""
+        self._run("BEGIN IMMEDIATE")
+        for table, columns, good in (
+            ("service", "name, key, high, totals", _good_service),
+            ("handed", "id, number", _good_numbers),
+            ("event", _COLUMNS, _good_event),
+        ):
+            order = columns.split(",")[0]
+            for direction in ("ASC", "DESC"):
+                rows = _readable(old, f"SELECT {columns} FROM {table} ORDER BY {order} {direction}", good)
+                batch: list[tuple[Any, ...]] = []
+                for row in rows:
+                    batch.append(row)
+                    if len(batch) == _SIZES[0]:
+                        self._many(f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ", batch)
+                        batch = []
+                if batch:
+                    self._many(f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ", batch)
+        self._run("COMMIT")
+
+    # Ballast
+
+    def _fill_ballast(self) -> None:
+        if not self.ballast_bytes or self.ballast.exists():
+            return
+        try:
+            descriptor = os.open(self.ballast, os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                os.posix_fallocate(descriptor, 0, self.ballast_bytes)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            self._drop_ballast()
+
+    def _drop_ballast(self) -> bool:
+        try:
+            self.ballast.unlink()
+        except OSError:
+            return False
+        return True
+
+
+def _parts(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    at = 0
+    while at < len(rows):
+        size = next(size for size in _SIZES if size <= len(rows) - at)
+        yield rows[at : at + size]
+        at += size
+
+
+def _readable(old: sqlite3.Connection, sql: str, good: Callable[[tuple[Any, ...]], bool]) -> Iterator[tuple[Any, ...]]:
+    try:
+        for row in old.execute(sql):
+            if good(row):
+                yield row
+    except (sqlite3.Error, UnicodeDecodeError):
+        return
+
+
+def _good_service(row: tuple[Any, ...]) -> bool:
+    try:
+        return [type(one) for one in row] == [str, int, int, str] and isinstance(json.loads(row[3]), dict)
+    except ValueError:
+        return False
+
+
+def _good_numbers(row: tuple[Any, ...]) -> bool:
+    return [type(one) for one in row] == [int, int]
+
+
+def _good_event(row: tuple[Any, ...]) -> bool:
+    kinds = [type(one) for one in row]
+    return kinds == [int, int, str, int, int, int, int, bytes] and checksum(row[0], row[5], row[7]) == row[6]
+
+
+def _malformed(message: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(message)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,179 @@
+"""What waits for one event service, in memory: the queue of a service where nothing need survive a restart.
+
+    reason = queue.offer(event)              "" or why it was dropped
+    for number, event in await queue.take(50): ...
+    queue.done([number]) · queue.failed([number]) · queue.refused(number, reason)
+
+The decisions are those of vicinal.federation.outbox. One at a time calls `take`.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from vicinal import limits, wire
+from vicinal.errors import VicinalError
+from vicinal.event import Event
+from vicinal.federation.drop_policy import DEFAULT_CLASSES, Class
+from vicinal.federation.flow import TokenBucket
+from vicinal.federation.outbox import NEVER, Outbox
+
+__all__ = ["Dropped", "Queue", "QueueOptions"]
+
+Position = tuple[int, int] | None
+# Beside its bytes an event takes about so many, in memory and on disk.
+OVERHEAD = 64
+
+
+class Dropped(VicinalError):
+    """An event was not kept; the message says why. It is counted."""
+
+
+@dataclass(frozen=True)
+class QueueOptions:
+    durable: bool = False
+    """kept on disk (see store.py)"""
+    max_bytes: int | None = None
+    """None: 16 MB, or of a durable one what the store has"""
+    max_count: int | None = None
+    """None: 10,000, or of a durable one 2,000,000"""
+    classes: tuple[Class, ...] = DEFAULT_CLASSES
+    located: bool = False
+    """the service is where the gateway is: what is valid elsewhere only is dropped"""
+    window: int = 500
+    """under way at most"""
+    rate: int = 0
+    """events a second, if not 0; `burst` at once"""
+    burst: int = 0
+    free_from: int = limits.MAX_PRIORITY + 1
+    """from this priority on events do not wait for the rate; 1000 lets the urgent ones of a long backlog through"""
+
+
+class Queue:
+    durable = False
+
+    def __init__(
+        self, service: str, options: QueueOptions, clock: Callable[[], int], position: Callable[[], Position]
+    ) -> None:
+        self.service = service
+        self.options = options
+        self.outbox = Outbox(
+            options.max_bytes or 16 << 20,
+            options.max_count or 10_000,
+            options.classes,
+            options.located,
+            free_from=options.free_from,
+        )
+        self._clock = clock
+        self._position = position
+        self._bucket = TokenBucket(options.rate, options.burst) if options.rate else None
+        self._events: dict[int, Event] = {}
+        self._last = 0
+        self._taker: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def offer(self, event: Event) -> str:
+        id = self._last = self._last + 1
+        attrs = event.attrs
+        outbox = self.outbox
+        reason = outbox.accept(
+            id,
+            event.producer or "",
+            attrs.get("Priority", 0) if attrs else 0,
+            attrs.get("Expires", NEVER) if attrs else NEVER,
+            len(event._wire or wire.encode(event)) + OVERHEAD,
+            self._clock(),
+            attrs.get("Proximity") if attrs else None,
+        )
+        if not reason:
+            self._events[id] = event
+            if self._taker is not None:
+                self._wake()
+        if outbox.gone:
+            self._forget()
+        return reason
+
+    async def take(self, most: int) -> list[tuple[int, Event]]:
+        """At least one, at most `most`, in the order to send them; waits until there is one."""
+        while True:
+            found = self._take(most)
+            if found:
+                return found
+            await self._wait()
+
+    def _take(self, most: int) -> list[tuple[int, Event]]:
+        outbox = self.outbox
+        room = min(most, self.options.window - outbox.under_way)
+        if room <= 0 or not outbox.waiting:
+            return []
+        flights = outbox.take(room, self._clock(), self._position(), self._bucket)
+        if outbox.gone:
+            self._forget()
+        events = self._events
+        return [(flight.number, events[flight.id]) for flight in flights]
+
+    async def _wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._taker = loop.create_future()
+        if self._timer is None and self._bucket is not None and self.outbox.waiting:
+            now = self._clock()
+            due = self._bucket.next_time(now)
+            if due > now:
+                self._timer = loop.call_later((due - now) / 1000, self._rang)
+        try:
+            await self._taker
+        finally:
+            self._taker = None
+
+    def _rang(self) -> None:
+        self._timer = None
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._taker is not None and not self._taker.done():
+            self._taker.set_result(None)
+
+    def done(self, numbers: Iterable[int]) -> None:
+        """The service has them."""
+        for id in self.outbox.done(numbers):
+            del self._events[id]
+        self._wake()
+
+    def failed(self, numbers: Iterable[int] | None = None) -> None:
+        """They go again, before all others; None: all that are under way."""
+        self.outbox.failed(self.outbox.numbers_under_way() if numbers is None else numbers)
+        self._wake()
+
+    def refused(self, number: int, reason: str) -> None:
+        """The service will not have it; `reason` is one of few."""
+        self.outbox.refused(number, reason)
+        self._forget()
+        self._wake()
+
+    def sweep(self) -> None:
+        """Drops some of what has expired."""
+        self.outbox.sweep(self._clock(), 5000)
+        self._forget()
+
+    def _forget(self) -> None:
+        for id, _ in self.outbox.gone:
+            self._events.pop(id, None)
+        self.outbox.gone.clear()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def counters(self) -> dict[str, Any]:
+        """accepted = delivered + stored + all of dropped, at every instant."""
+        outbox = self.outbox
+        return {
+            "accepted": outbox.accepted,
+            "delivered": outbox.delivered,
+            "stored": outbox.count,
+            "dropped": dict(outbox.dropped),
+            "bytes": outbox.bytes,
+            "under_way": outbox.under_way,
+        }
