@@ -6,7 +6,7 @@ when it comes again, that it is out of order and was never stored.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vicinal.errors import LocalProtocolError
@@ -16,7 +16,9 @@ from vicinal_cloud.broker.client import Refused as NotAccepted
 
 from ..adapter import Refused, Unavailable
 
-__all__ = ["Lane", "OutOfOrder", "quoted"]
+__all__ = ["Lane", "OutOfOrder", "asked", "quoted", "settle"]
+
+Otherwise = Callable[[BaseException, "asyncio.Future[None]"], bool]
 
 MAX_SUBJECTS = 256
 """advertisements of one lane; beyond it one stands for all subjects. A broker lets a client have 1,024."""
@@ -42,7 +44,6 @@ class Lane:
         self.name = client.name
         self.highest = -1
         """that was published in this connection"""
-        self.repeated = 0
         self._scopes = scopes
         self._rest = rest
         self._adverts: dict[str, Advertisement] = {}
@@ -63,8 +64,9 @@ class Lane:
         if found is not None:
             await asked(self.client.cancel(found))
 
-    async def publish(self, event: Event) -> "asyncio.Future[None]":
-        """Of this lane's name, and with a number."""
+    async def publish(self, event: Event, otherwise: "Otherwise | None" = None) -> "asyncio.Future[None]":
+        """Of this lane's name, and with a number. What is not accepted is given to `otherwise` with the future, which
+        says whether it will see to it."""
         seq = event.seq or 0
         if seq <= self.highest:
             pending = self._pending.get(seq)
@@ -79,17 +81,25 @@ class Lane:
 
         def answered(answer: "asyncio.Future[int]") -> None:
             self._pending.pop(seq, None)
-            if done.done():
-                return
-            error = answer.exception()
-            if error is None:
-                done.set_result(None)
-            else:
-                done.set_exception(blamed(error))
-                done.exception()  # who does not wait for it is not complained about
+            error = None if answer.cancelled() else answer.exception()
+            if error is not None:
+                error = blamed(error)
+                if otherwise is not None and otherwise(error, done):
+                    return
+            settle(done, error)
 
         answer.add_done_callback(answered)
         return done
+
+
+def settle(done: "asyncio.Future[None]", error: BaseException | None) -> None:
+    if done.done():
+        return
+    if error is None:
+        done.set_result(None)
+    else:
+        done.set_exception(error)
+        done.exception()  # who does not wait for it is not complained about
 
 
 def blamed(error: BaseException) -> Exception:

@@ -14,14 +14,12 @@ event goes as the attributes OriginProducer and OriginSeq, and in the overlay it
 
     CLIENT              events that are not kept: numbers of our own that never come twice (_numbers.py)
     CLIENT~TOKEN        events of the gateway's store: the attribute StoreSeq is the number, and does not travel
-    CLIENT~TOKEN~3      the same, with the attribute StoreLane 3
     CLIENT~TOKEN~again  what the broker could not take when it was its turn, and has taken later ones instead
 
 An event with a StoreSeq is in the broker once, however often it is published: after a crash it gets the same name and
-number. For that the gateway publishes the events of one lane with rising StoreSeq (after `connect` from the first on
-that it has no acknowledgement of) and never gives a number to two events. Who sends by priority has a lane for each
-class. TOKEN is made once, in the adapter's folder: a gateway with a new disk has a new name there, and may count
-from 1 again.
+number. For that the gateway publishes with rising StoreSeq (after `connect` from the first on that it has no
+acknowledgement of) and never gives a number to two events. TOKEN is made once, in the adapter's folder: a gateway with
+a new disk has a new name there, and may count from 1 again.
 
 A lost connection is told to the gateway, which connects again; what was not acknowledged fails with Unavailable.
 Overlapping durable subscriptions are different logs of the broker: between them the order of a producer may be lost.
@@ -46,7 +44,7 @@ from vicinal_cloud.broker.address import Tls, parse
 from vicinal_cloud.broker.client import Client, Subscription, connect
 
 from ..adapter import Adapter, Port, Refused, Unavailable
-from ._lane import Lane, OutOfOrder, asked
+from ._lane import Lane, OutOfOrder, asked, settle
 from ._numbers import Numbers, kept_text, replace
 from ._recent import Recent
 
@@ -60,7 +58,7 @@ MEMORY = 16384
 SUFFIX = len("~01234567~again")
 # Seconds between two writings of how far durable subscriptions have come.
 OFFSETS_EVERY = 1.0
-_OURS = ("OriginProducer", "OriginSeq", "StoreSeq", "StoreLane")
+_OURS = ("OriginProducer", "OriginSeq", "StoreSeq")
 
 
 class SienaAdapter(Adapter):
@@ -202,7 +200,7 @@ class SienaAdapter(Adapter):
                 return None  # it came from there
             self._said.add(identity)
         attrs = dict(event.attrs)
-        stored, number = attrs.pop("StoreSeq", None), attrs.pop("StoreLane", None)
+        stored = attrs.pop("StoreSeq", None)
         if not _is_small(event):
             size = len(wire.encode(event.replace(attrs=attrs)))
             if size > self.capabilities.max_bytes:
@@ -214,50 +212,43 @@ class SienaAdapter(Adapter):
             await lane.advertise(event.subject)  # before it has a number: what waits there must not pass others
             assert self._numbers is not None
             return await lane.publish(self._named(event, attrs, lane, self._numbers.next()))
-        if type(stored) is not int or (number is not None and type(number) is not int):
-            raise Refused(f"StoreSeq is {stored!r} and StoreLane {number!r}, want integers")
-        lane = await self._lane(f"~{self._token}" + ("" if number is None else f"~{number}"))
-        done = await lane.publish(self._named(event, attrs, lane, stored))
-        return self._kept(done, event, attrs, stored)
+        if type(stored) is not int:
+            raise Refused(f"StoreSeq is {stored!r}, want an int")
+        lane = await self._lane(f"~{self._token}")
+        return await lane.publish(
+            self._named(event, attrs, lane, stored), partial(self._not_accepted, event, attrs, stored)
+        )
 
     def _named(self, event: Event, attrs: dict[str, Any], lane: Lane, seq: int) -> Event:
         return Event(event.subject, event.params, attrs, lane.name, seq)
 
-    def _kept(
-        self, done: "asyncio.Future[None]", event: Event, attrs: dict[str, Any], stored: int
-    ) -> "asyncio.Future[None]":
-        """The acknowledgement of an event of the store. What the broker cannot take now comes again, with all that is
-        behind it; where it has taken some of that already, by a lane of its own."""
-        found: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def settle(done: "asyncio.Future[None]") -> None:
-            error = None if done.cancelled() else done.exception()
-            if isinstance(error, OutOfOrder):
-                self._start(self._publish_again(event, attrs, stored, found))
-            elif not found.done():
-                if isinstance(error, Unavailable):
-                    self._lose(str(error))
-                _pass_on(error, found)
-
-        done.add_done_callback(settle)
-        return found
+    def _not_accepted(
+        self, event: Event, attrs: dict[str, Any], stored: int, error: BaseException, done: "asyncio.Future[None]"
+    ) -> bool:
+        """Of an event of the store. What the broker cannot take now comes again, with all that is behind it; where it
+        has taken some of that already, by a lane of its own."""
+        if isinstance(error, OutOfOrder):
+            self._start(self._publish_again(event, attrs, stored, done))
+            return True
+        if isinstance(error, Unavailable):
+            self._lose(str(error))
+        return False
 
     async def _publish_again(
-        self, event: Event, attrs: dict[str, Any], stored: int, found: "asyncio.Future[None]"
+        self, event: Event, attrs: dict[str, Any], stored: int, done: "asyncio.Future[None]"
     ) -> None:
         self.out_of_order += 1
         error: BaseException | None = None
         try:
             async with self._again:  # one behind the other, as they were told
                 lane = await self._lane(f"~{self._token}~again")
-                done = await lane.publish(self._named(event, attrs, lane, stored))
-            await done
+                again = await lane.publish(self._named(event, attrs, lane, stored))
+            await again
         except VicinalError as raised:
             error = raised
         except asyncio.CancelledError:
             error = Unavailable(f"{self.service} was disconnected")
-        if not found.done():
-            _pass_on(error, found)
+        settle(done, error)
 
     # Subscribing
 
@@ -351,14 +342,6 @@ class SienaAdapter(Adapter):
             "out_of_order": self.out_of_order,
         }
         return found
-
-
-def _pass_on(error: BaseException | None, found: "asyncio.Future[None]") -> None:
-    if error is None:
-        found.set_result(None)
-    else:
-        found.set_exception(error)
-        found.exception()  # who does not wait for it is not complained about
 
 
 def _is_small(event: Event) -> bool:

@@ -114,6 +114,26 @@ def test_order_of_overlapping_filters_and_large_events(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+def test_it_does_not_hear_itself_though_its_events_have_no_names(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with serving(tmp_path) as (one, heard):
+            two, said = adapter(peers=[one.address + "/ps"]), RecordingPort("field", tmp_path)
+            await two.connect(said)
+            for each in (one, two):
+                await each.subscribe(Filter("TRUE"))
+            await two.publish(Event("A", {"value": 1}))
+            await one.publish(Event("A", {"value": 2}))
+            await said.until(lambda: said.events, "the other's")
+            assert said.events == [Event("A", {"value": 2})]
+            assert heard.events == [Event("A", {"value": 1})]
+            assert await two.publish(said.events[0].replace(producer="p", seq=1)) is None
+            await two.unsubscribe(Filter("TRUE"))
+            await until(lambda: one.status()["observers"] == 0)  # it was told, and need not find out
+            await two.disconnect()
+
+    asyncio.run(work())
+
+
 def test_a_long_filter_is_exact(tmp_path: Path) -> None:
     async def work() -> None:
         async with serving(tmp_path) as (one, _):
@@ -491,6 +511,7 @@ def test_observers_are_limited_and_the_gone_are_forgotten(tmp_path: Path, monkey
                 await until(lambda: one.status()["observers"] == 3)
                 for n in range(50):
                     await one.publish(Event("A", {"value": n}))
+                    await asyncio.sleep(0)  # who sends them has its turn, and sends one
                 await until(lambda: one.status()["observers"] == 2)
             assert int(one.status()["dropped"]) >= 39
 
