@@ -10,6 +10,7 @@ from rich.table import Table
 
 from vicinal.event import Event
 
+from ..complain import BadInput
 from ..overlay import Failed, Reach, parse_scopes, reach_options, run, scope_options
 from .pub import _event
 
@@ -17,8 +18,9 @@ __all__ = ["command"]
 
 
 @click.command("trace", short_help="Show the way an event takes, hop by hop.")
-@click.argument("subject")
+@click.argument("subject", required=False)
 @click.argument("params", nargs=-1, metavar="[NAME=VALUE...]")
+@click.option("--service", metavar="NAME", help="An event service behind gateways: by which of them is it reached?")
 @click.option("--to", "to", multiple=True, metavar="ADDRESS", help="A broker where a consumer waits; else --broker.")
 @click.option("--to-scope", "to_scopes", multiple=True, metavar="DIMENSION=SCOPE", help="The scopes of the consumer.")
 @click.option("--wait", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Seconds to wait for it.")
@@ -26,8 +28,9 @@ __all__ = ["command"]
 @scope_options
 @reach_options
 def command(
-    subject: str,
+    subject: str | None,
     params: tuple[str, ...],
+    service: str | None,
     to: tuple[str, ...],
     to_scopes: tuple[str, ...],
     wait: float,
@@ -44,9 +47,16 @@ def command(
 
     \b
         vicinal trace Speed rate=57.2 --broker tcp://127.0.0.1:7447 --to tcp://127.0.0.1:7449
+        vicinal trace --service can-7        the way from the broker to an event service, gateway by gateway
 
-    Exit code 1 when it did not arrive everywhere in time.
+    Exit code 1 when it did not arrive everywhere in time; of a service, the hop after which nothing was heard is named.
     """
+    if (subject is None) == (service is None):
+        raise BadInput("want SUBJECT, for the way of an event, or --service NAME, for the way to a service")
+    if subject is None:
+        assert service is not None
+        _trace_service(Reach(broker, name, ca, certificate, key), service, wait, as_json)
+        return
     event = _event(subject, params).replace(attrs={"Trace": True})
     reach = Reach(broker, None, ca, certificate, key)
     wanted, theirs = parse_scopes(scopes), parse_scopes(to_scopes)
@@ -124,3 +134,33 @@ def _show(found: list[dict[str, Any]], console: Console) -> None:
             table.add_row(str(hop) if step["broker"] != last else "", step["broker"], scopes or "-", str(step["ms"]))
             last = step["broker"]
         console.print(table)
+
+
+def _trace_service(reach: Reach, service: str, wait: float, as_json: bool) -> None:
+    from ..federation import echo, where_it_ended
+
+    if any(char in service for char in "*?,"):
+        raise BadInput(f"--service {service!r}: want one name; vicinal ping --service takes several")
+
+    async def ask() -> list[Any]:
+        found: list[Any] = []
+        async for one in echo(reach, service, True, wait):
+            found.append(one)
+            if not one.passed:
+                break
+        return found
+
+    found = run(ask())
+    hops = sorted([one for one in found if one.passed], key=lambda one: one.hop)
+    end = [one for one in found if not one.passed]
+    reason = end[0].reason if end else where_it_ended(hops, service)
+    if as_json:
+        rows = [{"hop": one.hop, "gateway": one.gateway, "through": one.through, "ms": one.ms} for one in hops]
+        click.echo(json.dumps({"service": service, "hops": rows, "reached": not reason, "reason": reason}))
+    else:
+        table = Table("hop", "gateway", "on to", "ms", title=f"to {service}")
+        for one in hops:
+            table.add_row(str(one.hop), one.gateway, service if one.through == "-" else one.through, f"{one.ms:.1f}")
+        Console(highlight=False).print(table)
+    if reason:
+        raise Failed(f"{service}: {reason}")
