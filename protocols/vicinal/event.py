@@ -117,10 +117,24 @@ class Event:
         return self.replace(producer=producer, seq=seq)
 
     def replace(self, **changes: "Any") -> "Event":
+        if "subject" not in changes and "params" not in changes:
+            return self._with(changes)
         for name in ("subject", "params", "attrs", "producer", "seq"):
             if name not in changes:
                 changes[name] = getattr(self, name)
         return Event(**changes)
+
+    def _with(self, changes: "dict[str, Any]") -> "Event":
+        """Other attributes or another identity: the parameters were checked before, and do not change."""
+        made = Event(self.subject, (), changes.get("attrs", self.attrs))
+        made.params = self.params
+        made._nesting = max(made._nesting, self._nesting)
+        made.producer, made.seq = changes.pop("producer", self.producer), changes.pop("seq", self.seq)
+        check_identity(made.producer, made.seq)
+        changes.pop("attrs", None)
+        for name in changes:
+            raise LocalProtocolError(f"{name!r} is no part of an event")
+        return made
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Event) or len(self.attrs) != len(other.attrs):
