@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Serving"]
 
+# Who is told when a note is applied: they ask again and again, and the last of it is enough.
+MAX_WAITING = 16
+
 
 class Serving:
     def __init__(self, name: str, first_seq: int) -> None:
@@ -61,10 +64,10 @@ class Serving:
     def _wait(self, one: Direct, note: "Any", asker: "Any", now: int) -> None:
         if note.state == APPLIED:
             self._tell(asker, one.name, "", now)
-        elif not one.up:
+            return
+        note.waiting = note.waiting[1 - MAX_WAITING :] + [(asker, one.name)]
+        if not one.up:  # and again when it is
             self._tell(asker, one.name, f"unavailable: {one.name!r} is not connected; noted for when it is", now)
-        else:
-            note.waiting.append((asker, one.name))
 
     def applied(self, number: int, reason: str, now: int) -> None:
         """What an action came to."""
@@ -100,8 +103,8 @@ class Serving:
         """It is not connected any more: what was asked of its adapter will not be answered."""
         for number in [number for number, asked in self._asked.items() if asked[0] == service]:
             note = self._asked.pop(number)[1]
-            if note is not None:
-                self._tell_waiting(note, f"unavailable: {service!r} is not connected", now)
+            for asker, _ in () if note is None else note.waiting:
+                self._tell(asker, service, f"unavailable: {service!r} is not connected", now)
         self._actions = [action for action in self._actions if action[2] != service]
 
     def _collect(self, one: Direct) -> None:
