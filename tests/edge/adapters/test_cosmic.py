@@ -253,6 +253,26 @@ def test_only_what_is_wanted_passes_the_controller(channel: str, tmp_path: Path)
     asyncio.run(work())
 
 
+def test_a_bus_without_acceptance_filters_gives_no_more(channel: str, tmp_path: Path) -> None:
+    """python-can's own virtual bus, which has no descriptor to wait for either."""
+
+    async def work() -> None:
+        made = adapter(channel, tmp_path, interface="virtual", mapping="car.toml", tx_node=4, event_channel=CHANNELS)
+        other = adapter(channel, tmp_path, "other", interface="virtual", tx_node=5, event_channel=CHANNELS)
+        async with connected(made, tmp_path) as (_, port), connected(other, tmp_path):
+            with can.Bus(interface="virtual", channel=channel) as car:
+                await made.subscribe(Filter("subject IN ('Door', 'Text')"))
+                for _ in range(5):
+                    car.send(can.Message(arbitration_id=12345, data=FIGURE))
+                    car.send(can.Message(arbitration_id=0x10, is_extended_id=False, data=b"\x03"))
+                await sent(other.publish(Event("Text", [("t", "fog")])))
+                await until(lambda: len(port.events) == 6)
+                assert [event.subject for event in port.events] == ["Door"] * 5 + ["Text"]
+                assert count(made, "frames: not wanted") == 5
+
+    asyncio.run(work())
+
+
 @captures
 def test_a_real_drive_through_the_adapter(channel: str, tmp_path: Path) -> None:
     """A capture of a Ford, replayed on the bus: what is subscribed comes, decoded as the mapping does it, in order."""
