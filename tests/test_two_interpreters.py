@@ -64,6 +64,8 @@ def clean() -> set[str]:
         ("covers.json", '"covers": true', '"covers": false'),
         ("simplified.json", "x IN (1, 2)", "x IN (2, 1)"),
         ("translations.json", '"exact": true', '"exact": false'),
+        ("mappings.json", '["v", 92]', '["v", 93]'),
+        ("mappings.json", "v >= 49", "v >= 48"),
         ("distlists.json", '"selected": ["ES10"]', '"selected": ["ES11"]'),
         ("proximity.json", '"inside": true', '"inside": false'),
         ("proximity.json", '"tolerance_mm": 500', '"tolerance_mm": -500'),

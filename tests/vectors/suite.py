@@ -26,6 +26,7 @@ from vicinal.filter._covering import covers as node_covers
 from vicinal.filter._covering import overlaps as node_overlaps
 from vicinal.filter._simplify import simplify
 from vicinal.filter._text import text_of
+from vicinal.mapping.mapping import Mapping, Unmappable
 from vicinal.proximity import Proximity, distance
 from vicinal.steam._bodies import decode as decode_body
 from vicinal.steam._bodies import encode as encode_body
@@ -188,6 +189,30 @@ def translations(vector):
     name = "to_" + vector["target"]
     module = __import__("vicinal.filter.translate." + vector["target"], None, None, (name,))
     found = getattr(module, name)(Filter(vector["expr"]).node, **vector.get("options", {}))
+    same(found.text, vector["text"])
+    same(found.exact, vector["exact"], "exact")
+
+
+def mapped_events(vector):
+    """By `rules` the event `here` is `there`, which comes back as `again`, where that is said."""
+    mapping = Mapping.from_tables(vector["rules"])
+    there = event_of(vector["there"])
+    same(mapping.outward(event_of(vector["here"])), there, "outward")
+    if "again" in vector:
+        same(mapping.inward(there), event_of(vector["again"]), "inward")
+
+
+def unmappable(vector):
+    """The event `outward` or `inward` is refused with `error`."""
+    mapping = Mapping.from_tables(vector["rules"])
+    for way, call in (("outward", mapping.outward), ("inward", mapping.inward)):
+        if way in vector:
+            refused(vector["error"], Unmappable, call, event_of(vector[way]))
+
+
+def mapped_filters(vector):
+    """`expr` in `direction` is `text`, and `exact` or wider."""
+    found = Mapping.from_tables(vector["rules"]).map_filter(Filter(vector["expr"]), vector["direction"])
     same(found.text, vector["text"])
     same(found.exact, vector["exact"], "exact")
 
@@ -396,6 +421,7 @@ FILES = (
     ("covers.json", {"": covers}),
     ("simplified.json", {"": simplified}),
     ("translations.json", {"": translations}),
+    ("mappings.json", {"events": mapped_events, "refused": unmappable, "filters": mapped_filters}),
     ("distlists.json", {"lists": distlists, "bad": bad_distlists}),
     (
         "proximity.json",
