@@ -267,11 +267,6 @@ class Service:
             return await adapter.inject(data)
         if self.config.mapping is not None:
             event = self.config.mapping.outward(event)
-        able = adapter.capabilities
-        if event.attrs and "*" not in able.attributes:
-            carried = {name: value for name, value in event.attrs.items() if name in able.attributes}
-            if len(carried) != len(event.attrs):
-                event = event.replace(attrs=carried)
         return await adapter.publish(event)
 
     def _acknowledged(self, queue: Queue, number: int, done: "asyncio.Future[None]") -> None:
