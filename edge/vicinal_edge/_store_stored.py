@@ -36,7 +36,7 @@ TOO_SLOW = "the disk is too slow"
 class New:
     """Its insert is not yet on disk."""
 
-    __slots__ = ("data", "done", "event", "expires", "id", "number", "priority", "producer")
+    __slots__ = ("begun", "data", "done", "event", "expires", "id", "number", "priority", "producer")
 
     def __init__(
         self,
@@ -56,6 +56,8 @@ class New:
         self.data = data
         self.done = done
         self.number = 0
+        self.begun = False
+        """an insert of it has failed, and may be on disk for all that"""
 
     def settle(self) -> None:
         if not self.done.done():
@@ -253,10 +255,11 @@ class StoredQueue(Queue):
             one = held.pop(id, None)
             early = new.pop(id, None)
             if early is not None:
-                self.skipped += 1
                 self._store.new_bytes -= len(early.data)
                 early.settle()
-                continue
+                if not early.begun:
+                    self.skipped += 1
+                    continue
             written = self._writing.get(id)
             if written is not None:
                 written.settle()
@@ -291,7 +294,8 @@ class StoredQueue(Queue):
             if new is not None:
                 self._store.new_bytes -= len(new.data)
                 new.fail(reason)
-                continue
+                if not new.begun:
+                    continue
             self._deletes.append(id)
             if held is not None and held.handed:
                 self._unhanded.append(id)
@@ -400,6 +404,7 @@ class StoredQueue(Queue):
             held = self._held.get(new.id)
             if held is not None:
                 new.number = held.flight.number
+                new.begun = True
                 held.ready = True
                 back[new.id] = new
                 self._store.new_bytes += len(new.data)

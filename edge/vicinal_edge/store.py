@@ -38,9 +38,11 @@ those of the last commit, and exact with the rows that are there; what was deliv
 written is in neither accepted nor delivered, and what was delivered after it and had been written counts when it is
 delivered again.
 
-A disk that is full, or fails: what waits for it and is not under way is dropped, counted, and its future fails. What is
-under way is kept, as the service may take it. The disk is tried again every half second. While nothing can be written,
-numbers recorded and rows deleted use the room of the ballast file.
+A disk that is full, or fails: what waits for it and is not under way is dropped, counted, and its future fails. What
+is under way is kept, as the service may take it. The disk is tried again every half second. While nothing can be
+inserted, numbers recorded and rows deleted use the room of the ballast file. Of a sync that failed nobody knows what is
+on disk: what was dropped because of it is deleted with the next commit, and after a crash before that it may be sent,
+though it was refused. Nothing that was accepted suffers from it.
 """
 
 import asyncio

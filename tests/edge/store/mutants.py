@@ -65,12 +65,12 @@ def accept_in_spite_of_the_disk() -> Iterator[None]:
 
 @mutant
 def numbers_given_again() -> Iterator[None]:
-    """After a restart counting goes on behind the rows that are there."""
+    """After a restart counting goes on in the block that was begun."""
     right = StoredQueue.end_restore
 
     def end_restore(self: StoredQueue, totals: dict[str, Any]) -> None:
-        first = min(self.outbox.number, 1_000_000_000)
-        self.outbox.number = max([first, *[held.flight.number + 1 for held in self._held.values()]])
+        if totals:
+            self.outbox.number -= self._store.options.block
         right(self, totals)
 
     with patch.object(StoredQueue, "end_restore", end_restore):

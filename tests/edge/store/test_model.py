@@ -92,7 +92,6 @@ class World:
         self.attempted: set[Identity] = set()
         self.accepted: set[Identity] = set()
         self.futures: list[tuple[Identity, asyncio.Future[int]]] = []
-        self.dropped: set[Identity] = set()
         self.ids: list[int] = []
         self.now = 1_000_000
         self.store: Store
@@ -156,7 +155,7 @@ class World:
                     self.ids.append(future.result())
                 else:
                     assert isinstance(future.exception(), Dropped)
-                    self.dropped.add(identity)
+                    self.sink.excused.add(identity)
 
     def accept(self) -> None:
         for _ in range(1 + self.below(4)):
