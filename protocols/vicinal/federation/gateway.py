@@ -226,6 +226,7 @@ class Gateway(Serving):
         hops: Any = event.attrs.get("Hops")
         if not message.source and hops is None:
             message.source = service
+            event = event.replace(params=message.to_event().params)
         if event.producer is None:
             self.seq += 1
             event = event.stamp(f"{self.name}/{service}"[:64], self.seq)
