@@ -146,7 +146,8 @@ def _trace_service(reach: Reach, service: str, wait: float, as_json: bool) -> No
         found: list[Any] = []
         async for one in echo(reach, service, True, wait):
             found.append(one)
-            if not one.passed:
+            end = [last for last in found if not last.passed]
+            if end and (end[0].reason or len(found) > end[0].hop):  # answers may pass each other
                 break
         return found
 
