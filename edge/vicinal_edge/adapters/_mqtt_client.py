@@ -31,6 +31,8 @@ ANSWER_SECONDS = 30.0
 RECEIVE_MAXIMUM = 1000
 """messages that may wait for `ack`: the broker keeps the others"""
 MOST_UNDER_WAY = 1000
+UNLIMITED = 268435455
+"""bytes of a packet: there is no larger one"""
 CARRIED = (
     "PayloadFormatIndicator",
     "MessageExpiryInterval",
@@ -58,7 +60,7 @@ class Link:
         self.shown = shown
         """the address, for people"""
         self.session_present = False
-        self.largest = 268435455
+        self.largest = UNLIMITED
         """bytes of a packet that the broker takes"""
         self.qos = 1
         """the highest that the broker grants"""
@@ -289,9 +291,10 @@ class Link:
     ) -> "asyncio.Future[None] | None":
         """None at QoS 0, where nobody will ever know. `carried` are all properties, as the function below gave them."""
         properties = _properties(PacketTypes.PUBLISH, message.properties() if carried is None else carried)
-        size = 5 + 2 + len(message.topic.encode()) + 2 + len(properties.pack()) + len(message.payload)
-        if size > self.largest:
-            raise Refused(f"the message to {message.topic!r} has {size} bytes, {self.shown} takes {self.largest}")
+        if self.largest < UNLIMITED:
+            size = 5 + 2 + len(message.topic.encode()) + 2 + len(properties.pack()) + len(message.payload)
+            if size > self.largest:
+                raise Refused(f"the message to {message.topic!r} has {size} bytes, {self.shown} takes {self.largest}")
         qos = min(qos, self.qos)
         if qos == 0:
             self._there().publish(message.topic, message.payload, 0, properties=properties)
