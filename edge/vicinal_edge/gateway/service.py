@@ -20,6 +20,7 @@ from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
 from vicinal.federation.flow import TokenBucket
 from vicinal.federation.notes import TUNNEL
+from vicinal.filter import Filter
 from vicinal.mapping.mapping import OUTWARD
 
 from .._store_queue import Queue, QueueOptions
@@ -75,6 +76,7 @@ class Service:
         self._asked = asyncio.Event()
         self._asked.set()
         self._turn = asyncio.Lock()
+        self._held: dict[str, int] = {}  # filters that the adapter has, and how many of ours each is
         self._busy_since: float | None = None
         self._in_bucket = TokenBucket(config.flow.in_rate, config.flow.in_burst) if config.flow.in_rate else None
         self._in: deque[Event] = deque()
@@ -165,6 +167,7 @@ class Service:
     async def _end(self) -> None:
         self._node.service_down(self)
         self._commands.clear()
+        self._held.clear()
         self._busy_since = None
         try:
             async with asyncio.timeout(DISCONNECT):
@@ -220,7 +223,7 @@ class Service:
                 if mapped.refusal:
                     raise Refused(mapped.refusal)
                 condition = mapped.filter
-            await (adapter.subscribe(condition) if verb == "subscribe" else adapter.unsubscribe(condition))
+            await self._subscribe(condition, 1 if verb == "subscribe" else -1)
         elif verb in ("announce", "unannounce"):
             event = what if mapping is None else mapping.outward(what)
             if verb == "announce":
@@ -232,6 +235,17 @@ class Service:
                 await adapter.unannounce(event)
         else:
             await adapter.tunnel(verb == "tunnel")
+
+    async def _subscribe(self, condition: Filter, by: int) -> None:
+        """Two filters may be one and the same where names are others."""
+        held = self._held.get(condition.text, 0)
+        if held == 0 and by > 0:
+            await self.adapter.subscribe(condition)
+        elif held == 1 and by < 0:
+            await self.adapter.unsubscribe(condition)
+        self._held[condition.text] = held + by
+        if held + by <= 0:
+            del self._held[condition.text]
 
     # Events out
 

@@ -113,6 +113,24 @@ def test_events_and_filters_are_mapped(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+def test_two_filters_that_are_one_on_the_other_side(tmp_path: Path) -> None:
+    async def work() -> None:
+        names = '[[service.map]]\nsubject = "Speed"\nas = "vehicle.speed"\ndrop = ["n", "driver"]\n'
+        condition = "subject = 'Speed' AND driver IS NULL"
+        second = f'[[request]]\ntype = "subscribe"\nsource = "B"\nto = "A"\nfilter = "{condition}"\n'
+        async with gateway(tmp_path, pair(a=names, filter="subject = 'Speed' AND n IS NULL", more=second)) as node:
+            bus, other = Ear("A"), Ear("B")
+            await until(lambda: applied(node), "both are applied")
+            node.engine.ask(Subscription.undo("A", "B", condition), node.now())
+            node.turn()
+            await until(lambda: len(node.engine.requests.standing) == 1, "one is taken back")
+            await until(lambda: not node.services["A"]._commands)
+            bus.publish(Event("vehicle.speed", [("v", 5)], producer="car-7", seq=1))
+            await until(lambda: other.of("Speed"), "the other still stands")
+
+    asyncio.run(work())
+
+
 def test_what_is_not_of_its_declared_type_is_dropped_and_counted(tmp_path: Path) -> None:
     async def work() -> None:
         kind = '[[type]]\nsubject = "Speed"\nversion = 1\nparams = { n = "int" }\n'
