@@ -230,7 +230,12 @@ class MqttAdapter(Adapter):
             self._port.malformed("a topic that is no subject")
             self._ack(message)
             return
-        first, wanted, tunnelled = self._route(topic)
+        if self._parked and any(self._route(topic)[1:]):
+            self._unpark()  # what came before it goes before it
+        self._sort(message)
+
+    def _sort(self, message: MQTTMessage) -> None:
+        first, wanted, tunnelled = self._route(message.topic)
         numbers = getattr(message.properties, "SubscriptionIdentifier", None)
         if numbers and first and first not in numbers:
             self._ack(message)
@@ -265,7 +270,7 @@ class MqttAdapter(Adapter):
     def _unpark(self) -> None:
         parked, self._parked = self._parked, []
         for message in parked:
-            self._heard(message)
+            self._sort(message)
 
     async def _deliver(self, port: Port, link: Link) -> None:
         while True:
