@@ -22,10 +22,11 @@ from vicinal.event import Event
 from vicinal.federation.capabilities import Capabilities
 from vicinal.federation.drop_policy import DEFAULT_CLASSES
 from vicinal.federation.gateway import Gateway
+from vicinal.filter import Filter
 
 from ..adapters._numbers import replace
 from ..store import QueueOptions, Store, StoreOptions
-from .config import Config, ServiceConfig
+from .config import EXAMPLES, Config, ServiceConfig
 from .service import Service
 
 __all__ = ["Node", "wall_clock"]
@@ -104,6 +105,7 @@ class Node:
         made = cls(config, store, now)
         for one in config.services:
             await made._add(one)
+        made.engine.objection = made.objection
         made.engine.handle_timeout(now())
         for request in config.requests:
             made.engine.ask(request, now())
@@ -152,6 +154,8 @@ class Node:
     def turn(self) -> None:
         """What the engine wants done, and when it wants to be asked again."""
         for number, verb, name, what in self.engine.actions():
+            if verb == "announce":
+                self.config.types.learn(what)
             self.services[name].do(number, verb, what)
         self._hand_on(self.engine.deliveries())
         for item in self.engine.news:
@@ -170,6 +174,26 @@ class Node:
         self._timer = None
         self.engine.handle_timeout(self.now())
         self.turn()
+
+    def objection(self, source: str, condition: Filter) -> str:
+        """Why none of the events that a service asks for could be represented there, as far as their types are known:
+        said when it asks, and not when they come."""
+        reasons = []
+        service = self.services[source]
+        for one in self.config.types.types():
+            if not condition.overlaps(Filter(f"subject = '{one.subject.replace(chr(39), chr(39) * 2)}'")):
+                continue
+            event = Event(one.subject, [(name, EXAMPLES.get(kind, "")) for name, kind in one.params.items()])
+            try:
+                mapping = service.config.mapping
+                event = event if mapping is None else mapping.outward(event)
+                reason = service.adapter.capabilities.refusal(event)
+            except LocalProtocolError as error:
+                reason = str(error)
+            if not reason:
+                return ""
+            reasons.append(reason)
+        return reasons[0] if reasons and _names_subjects(condition) else ""
 
     def service_up(self, service: Service) -> None:
         able = _with_control(service.adapter.capabilities, service.config.control)
@@ -257,6 +281,11 @@ class Node:
             return
         self._said[key] = (now, 0)
         _log.warning("%s%s", text, f" (and {silent} more like it)" if silent else "")
+
+
+def _names_subjects(condition: Filter) -> bool:
+    """A filter that says nothing of the subject asks for types that nobody knows of yet, too."""
+    return not condition.overlaps(Filter("subject = 'FES_no subject of anybody'"))
 
 
 def _with_control(able: Capabilities, control: bool | None) -> Capabilities:

@@ -47,6 +47,7 @@ from .topology import Known, Topology
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .capabilities import Capabilities
@@ -73,6 +74,8 @@ class Gateway(Serving):
         self.hello = hello
         self.topology = Topology(name)
         self.requests = Requests(self)
+        self.objection: Callable[[str, Filter], str] = lambda source, condition: ""
+        """the shell's: why what is asked for could not be represented where it is to go; "" if it could"""
         self.news: list[tuple[Any, ...]] = []
         """for people: ("request", ...), ("gateway", ...); taken and cleared by the shell"""
         self._version = 0

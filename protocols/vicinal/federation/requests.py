@@ -42,6 +42,10 @@ class Requests:
         what = message.filter if kind is Subscription else message.event
         known = self.standing.get(key_of(kind, message.source, what))
         if known is None:
+            objection = "" if undo or kind is Announcement else self._gateway.objection(message.source, what)
+            if objection:
+                self._gateway.news.append(("request", kind.__name__, what.text, message.source, "refused", objection))
+                return self._answer_all(message, origin, f"refused: {objection}")
             if len(self.standing) >= MAX_STANDING:
                 return self._answer_all(message, origin, f"refused: {MAX_STANDING} requests stand at this gateway")
             known = Standing(kind, message.source, what, origin)

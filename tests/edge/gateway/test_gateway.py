@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from edge.gateway.within import Ear, applied, balanced, gateway, until
+from spec_helpers import spec
 
 from vicinal.control import SUBJECT, Subscription
 from vicinal.event import Event
+from vicinal.federation.capabilities import Capabilities
 from vicinal.proximity import Proximity
 from vicinal.tables_cpython import ConfigError
 from vicinal_edge.adapters.memory import MemoryAdapter, spaces
@@ -142,6 +144,32 @@ def test_what_is_not_of_its_declared_type_is_dropped_and_counted(tmp_path: Path)
             await until(lambda: numbers(other))
             assert numbers(other) == [2]
             assert shown(node, "A")["in"]["dropped"] == {"not of its type": 1}
+
+    asyncio.run(work())
+
+
+@spec("FED-25")
+def test_what_cannot_be_represented_is_refused_when_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryAdapter, "capabilities", Capabilities(types=("int",), filter="content"))
+
+    async def work() -> None:
+        kinds = '[[type]]\nsubject = "Raw"\nparams = { data = "bytes" }\n'
+        kinds += '[[type]]\nsubject = "Speed"\nparams = { n = "int" }\n'
+        ask = '[[request]]\ntype = "subscribe"\nsource = "B"\nto = "A"\nfilter = "{}"\n'
+        more = kinds + ask.format("subject = 'Raw'") + ask.format("subject IN ('Raw', 'Speed')") + ask.format("n > 1")
+        async with gateway(tmp_path, pair(more=more)) as node:
+            asked = {one["what"] for one in node.engine.requests.report()}
+            assert asked == {"subject = 'Speed'", "subject IN ('Raw', 'Speed')", "n > 1"}
+            client = Ear("B")
+            adapter = node.services["B"].adapter
+            assert isinstance(adapter, MemoryAdapter)
+            await until(lambda: len(adapter.index), "it listens for control events")
+            client.publish(Subscription("A", "B", "subject = 'Raw' AND data IS NOT NULL").to_event().stamp("app", 1))
+            await until(lambda: [one for one in client.of(SUBJECT) if one["Type"] == 6])
+            answer = next(one for one in client.of(SUBJECT) if one["Type"] == 6)
+            assert answer["Reason"] == "refused: parameter 'data' of 'Raw' is a bytes, which this service cannot carry"
 
     asyncio.run(work())
 
