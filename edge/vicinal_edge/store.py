@@ -33,6 +33,10 @@ From 2 and 3 a number means one event for ever; from 1 and 4 the service sees ne
 may drop every number that it has seen, or that is not above its highest, and has every accepted event once, in the
 order of its producer. Services that know no StoreSeq get every event at least once.
 
+A source that says again what was not acknowledged to it (MQTT, JMS, a durable subscription) is acknowledged when the
+event is on disk. What of it is under way when we die comes again, and must not count as another event: so it is not
+sent before it is on disk, and with it is written how far its producer has come (`heard`).
+
 The books. accepted = delivered + stored + dropped(reason) at every instant, for each queue. After a crash they are
 those of the last commit, and exact with the rows that are there; what was delivered after it without having been
 written is in neither accepted nor delivered, and what was delivered after it and had been written counts when it is
@@ -56,7 +60,18 @@ from typing import Any
 
 from vicinal.event import Event
 
-from ._store_database import NO_SPACE, WRITE_FAILED, Database, Result, Saved, StoreInUse, Transaction, reason_of
+from ._store_database import (
+    MAX_HEARD,
+    NO_SPACE,
+    WRITE_FAILED,
+    Database,
+    Heard,
+    Result,
+    Saved,
+    StoreInUse,
+    Transaction,
+    reason_of,
+)
 from ._store_queue import Dropped, Position, Queue, QueueOptions
 from ._store_stored import DAMAGED, TOO_SLOW, StoredQueue
 from ._store_thread import Worker
@@ -96,8 +111,8 @@ class StoreOptions:
     """seconds after which what was delivered is deleted if there is nothing else to write"""
     retry: float = 0.5
     """seconds until a disk that failed is tried again"""
-    block: int = 100_000
-    """numbers that are reserved at once"""
+    block: int = 1_000_000
+    """numbers that are reserved at once: half of them are for a disk that stalls"""
     ballast: int = 1 << 20
 
 
@@ -115,6 +130,8 @@ class Store:
         """what was wrong with the file when it was opened"""
         self.broken = ""
         """why the last commit failed; "" if it did not"""
+        self.heard: dict[tuple[str, str], Heard] = {}
+        """by source and producer, how far it has come: of sources that say again what was not acknowledged to them"""
         self.new_bytes = 0
         self.cached_bytes = 0
         self._clock = clock
@@ -162,6 +179,7 @@ class Store:
         self.damaged = found.damaged
         self._aside = self._database.set_aside
         self._saved = {saved.name: saved for saved in found.services}
+        self.heard = {one[:2]: one for one in found.heard}
         # Above all that a lost file may have given: nobody accepts a million events a second.
         floor = self._clock() * 1000
         ids = self._saved.pop(_IDS, None)
@@ -212,11 +230,11 @@ class Store:
         assert isinstance(queue, StoredQueue)
         return queue
 
-    def accept(self, service: str, event: Event) -> "asyncio.Future[int]":
+    def accept(self, service: str, event: Event, source: str = "") -> "asyncio.Future[int]":
         """Of a durable queue."""
         queue = self._queues[service]
         assert isinstance(queue, StoredQueue)
-        return queue.accept(event)
+        return queue.accept(event, source)
 
     # For the queues
 
@@ -317,9 +335,11 @@ class Store:
         if self._wants_ids:
             self._asked_high = max(self._id, self._ids_high) + self.options.block
         work.services.append(Saved(_IDS, 0, self._asked_high))
-        self._worker.submit(partial(self._database.apply, work), self._answered)
+        self._worker.submit(partial(self._database.apply, work), partial(self._answered, work.heard))
 
-    def _answered(self, result: Result | None, error: BaseException | None) -> None:
+    def _answered(
+        self, heard: dict[tuple[str, str], Heard], result: Result | None, error: BaseException | None
+    ) -> None:
         queues, self._busy = self._busy or [], None
         reason = "" if error is None else reason_of(error)
         if result is not None:
@@ -332,6 +352,7 @@ class Store:
             self.commits += 1
             self._ids_high = self._asked_high
             self._not_before = 0.0
+            self._note(heard)
         for queue in queues:
             if result is None:
                 queue.not_committed(reason)
@@ -344,6 +365,12 @@ class Store:
                 self.touch(queue)
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
+
+    def _note(self, heard: dict[tuple[str, str], Heard]) -> None:
+        self.heard.update(heard)
+        if len(self.heard) > 2 * MAX_HEARD:
+            latest = sorted(self.heard.values(), key=lambda one: one.id)[-MAX_HEARD:]
+            self.heard = {one[:2]: one for one in latest}
 
     def _sweep(self) -> None:
         self._sweeper = self.loop.call_later(1.0, self._sweep)
