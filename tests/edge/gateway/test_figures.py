@@ -15,6 +15,7 @@ from typing import Any
 
 import can
 import pytest
+from can_helpers import TOML as MAPPING
 from cloud.broker.brokers import Brokers, Process, until
 from edge.gateways import GatewayProcess, Gateways
 from edge.servers import Mosquitto
@@ -26,15 +27,6 @@ from vicinal_edge.adapters.mqtt import MqttAdapter
 from vicinal_edge.contract import RecordingPort, settings
 
 FAST = "subject = 'Speed' AND rate > 30"
-MAPPING = """
-[[message]]
-id = 12345
-subject = "Speed"
-fields = [
-    { name = "license_no", bytes = "0..6", type = "string" },
-    { name = "rate", bytes = 7, type = "double", unit = "km/h" },
-]
-"""
 TRANSPARENT = f"""
 [[request]]
 type = "subscribe"
