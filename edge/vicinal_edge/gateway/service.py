@@ -94,6 +94,7 @@ class Service:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+            await self._disconnect()
         if self._in_timer is not None:
             self._in_timer.cancel()
         self.state = "stopped"
@@ -169,13 +170,16 @@ class Service:
         self._commands.clear()
         self._held.clear()
         self._busy_since = None
+        await self._disconnect()
+        self.queue.failed()  # what was handed over and not acknowledged goes again
+        self.talk.failed()
+
+    async def _disconnect(self) -> None:
         try:
             async with asyncio.timeout(DISCONNECT):
                 await self.adapter.disconnect()
         except Exception as error:
             self._fault(f"disconnect: {type(error).__name__}: {error}", 1)
-        self.queue.failed()  # what was handed over and not acknowledged goes again
-        self.talk.failed()
 
     async def _watch(self) -> None:
         """An adapter that hangs in publish is noticed here: a timer for each event would cost more than the event."""
