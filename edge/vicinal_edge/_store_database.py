@@ -3,6 +3,8 @@
     service  name, key, high, totals           numbers below `high` may have been given; '' is the row of the ids
     event    id, service, producer, priority, expires, number, crc, data       number 0: was not handed out when written
     handed   id, number                        was handed out later
+    heard    source, producer, seq, id         the highest that came from a source which says everything again that
+                                               was not acknowledged to it
 
 Everything here runs in the store's thread. A statement lets the other thread of the program run, and waits up to 5 ms
 for its turn after that; so rows go many in one statement.
@@ -36,6 +38,8 @@ CREATE TABLE service (name TEXT PRIMARY KEY, key INTEGER NOT NULL, high INTEGER 
 CREATE TABLE event (id INTEGER PRIMARY KEY, service INTEGER NOT NULL, producer TEXT NOT NULL, priority INTEGER NOT NULL,
     expires INTEGER NOT NULL, number INTEGER NOT NULL, crc INTEGER NOT NULL, data BLOB NOT NULL);
 CREATE TABLE handed (id INTEGER PRIMARY KEY, number INTEGER NOT NULL);
+CREATE TABLE heard (source TEXT NOT NULL, producer TEXT NOT NULL, seq INTEGER NOT NULL, id INTEGER NOT NULL,
+    PRIMARY KEY (source, producer)) WITHOUT ROWID;
 """
 _MALFORMED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -64,22 +68,34 @@ class Row(NamedTuple):
 
 class Found(NamedTuple):
     """What was there on opening."""
+class Heard(NamedTuple):
+    """A row of `heard`: the highest number of a producer that came from a source and is, or was, in the store."""
+
+    source: str
+    producer: str
+    seq: int
+    id: int
+    """of that event: who has said nothing for longest is forgotten first"""
+
+
 
     services: list[Saved]
     damaged: str
     """what was wrong with the file; "" if nothing was"""
+    heard: list[Heard]
 
 
 class Transaction:
     """What one commit does."""
 
-    __slots__ = ("deletes", "handed", "inserts", "reads", "services", "unhanded")
+    __slots__ = ("deletes", "handed", "heard", "inserts", "reads", "services", "unhanded")
 
     def __init__(self) -> None:
         self.inserts: list[tuple[int, int, str, int, int, int, int, bytes]] = []
         self.handed: list[tuple[int, int]] = []
         self.deletes: list[int] = []
         self.unhanded: list[int] = []
+        self.heard: dict[tuple[str, str], Heard] = {}
         self.services: list[Saved] = []
         self.reads: list[int] = []
 
@@ -128,7 +144,9 @@ class Database:
             self._start_anew()
         self._fill_ballast()
         services = [Saved(*row) for row in self._run("SELECT name, key, high, totals FROM service").fetchall()]
-        return Found(services, damaged)
+        self._run("DELETE FROM heard WHERE id < (SELECT id FROM heard ORDER BY id DESC LIMIT 1 OFFSET ?)", (MAX_HEARD,))
+        heard = [Heard(*row) for row in self._run("SELECT source, producer, seq, id FROM heard").fetchall()]
+        return Found(services, heard, damaged)
 
     def rows(self, service: int, after: int, most: int) -> list[Row]:
         """The next rows of a service, without the events."""
@@ -217,6 +235,8 @@ class Database:
             if work.deletes:
                 self._delete("event", work.deletes)
             if work.unhanded:
+            if work.heard:
+                self._many("INSERT OR REPLACE INTO heard (source, producer, seq, id) VALUES ", [*work.heard.values()])
                 self._delete("handed", work.unhanded)
             if work.services:
                 self._many("INSERT OR REPLACE INTO service (name, key, high, totals) VALUES ", work.services)
@@ -314,6 +334,7 @@ class Database:
             order = columns.split(",")[0]
             for direction in ("ASC", "DESC"):
                 rows = _readable(old, f"SELECT {columns} FROM {table} ORDER BY {order} {direction}", good)
+            ("heard", "source, producer, seq, id", _good_heard),
                 batch: list[tuple[Any, ...]] = []
                 for row in rows:
                     batch.append(row)
@@ -382,6 +403,10 @@ def _good_event(row: tuple[Any, ...]) -> bool:
 def _malformed(message: str) -> sqlite3.DatabaseError:
     error = sqlite3.DatabaseError(message)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+def _good_heard(row: tuple[Any, ...]) -> bool:
+    return [type(one) for one in row] == [str, str, int, int]
+
+
     return error
 
 

@@ -21,7 +21,7 @@ from vicinal.errors import VicinalError
 from vicinal.event import Event
 from vicinal.federation.outbox import NEVER, Flight
 
-from ._store_database import Row, Saved, Transaction, checksum
+from ._store_database import Heard, Row, Saved, Transaction, checksum
 from ._store_queue import OVERHEAD, Dropped, Position, Queue, QueueOptions
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ TOO_SLOW = "the disk is too slow"
 class New:
     """Its insert is not yet on disk."""
 
-    __slots__ = ("begun", "data", "done", "event", "expires", "id", "number", "priority", "producer")
+    __slots__ = ("begun", "data", "done", "event", "expires", "id", "number", "priority", "producer", "source")
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class New:
         event: Event,
         data: bytes,
         done: "asyncio.Future[int]",
+        source: str = "",
     ) -> None:
         self.id = id
         self.producer = producer
@@ -55,6 +56,8 @@ class New:
         self.event = event
         self.data = data
         self.done = done
+        self.source = source
+        """says it again if it is not on disk when we die: must not be sent before"""
         self.number = 0
         self.begun = False
         """an insert of it has failed, and may be on disk for all that"""
@@ -150,9 +153,11 @@ class StoredQueue(Queue):
 
     # Accepting
 
-    def accept(self, event: Event) -> "asyncio.Future[int]":
+    def accept(self, event: Event, source: str = "") -> "asyncio.Future[int]":
         """Done when the event is on disk, or the service has it: with its id, which rises with every event and is never
-        given again. Fails with Dropped."""
+        given again. Fails with Dropped. `source` is where it came from, if it comes from there again when we die before
+        this is done: then it is not sent before it is on disk, and how far its producer has come is known after a crash
+        (`heard` of the store)."""
         store, outbox = self._store, self.outbox
         data = wire.encode(event)
         attrs = event.attrs
@@ -162,7 +167,7 @@ class StoredQueue(Queue):
         producer = event.producer or ""
         done: asyncio.Future[int] = store.loop.create_future()
         id = store.next_id()
-        new = New(id, producer, priority, expires, event, data, done)
+        new = New(id, producer, priority, expires, event, data, done, source)
         busy = store.why_not(len(data))
         if busy:
             new.fail(outbox.turn_away(busy))
@@ -233,7 +238,7 @@ class StoredQueue(Queue):
         new = self._new.get(id)
         if new is not None:
             new.number = flight.number
-            held = Held(flight, new.event, True)
+            held = Held(flight, new.event, not new.source)
         else:
             # It is on disk without a number, or will be: it may go when the number is there, too.
             written = self._writing.get(id)
@@ -344,6 +349,8 @@ class StoredQueue(Queue):
         self._to_record, self._to_read = [], []
         work.handed += [(one.flight.id, one.flight.number) for one in self._recording]
         work.reads += [one.flight.id for one in self._reading]
+            if new.source and new.event.seq is not None:
+                self._note(work, new, new.event.seq)
         self._deleting, self._deletes = self._deletes, []
         self._unhanding, self._unhanded = self._unhanded, []
         work.deletes += self._deleting
@@ -359,6 +366,12 @@ class StoredQueue(Queue):
         )
 
     def committed(self, read: dict[int, bytes], refused: str) -> None:
+    def _note(self, work: Transaction, new: New, seq: int) -> None:
+        key = (new.source, new.producer)
+        known = work.heard.get(key) or self._store.heard.get(key)
+        if known is None or seq > known.seq:
+            work.heard[key] = Heard(new.source, new.producer, seq, new.id)
+
         """It is on disk; if `refused`, all but the inserts and the reserved numbers."""
         if refused:
             self._not_inserted(refused)
@@ -372,6 +385,8 @@ class StoredQueue(Queue):
             held.ready = held.event is not None
         for held in self._reading:
             self._was_read(held, read.get(held.flight.id))
+                if new.source:
+                    self._let_go(new)
         if self.outbox.gone:
             self._forget()
         self._wake()
@@ -382,6 +397,12 @@ class StoredQueue(Queue):
         held.event = None if data is None else _decoded(data)
         held.ready = held.event is not None
         if not held.ready:
+    def _let_go(self, new: New) -> None:
+        """It is on disk, with the number that it has by now, or that is to be recorded."""
+        held = self._held.get(new.id)
+        if held is not None and not held.handed:
+            held.ready = True
+
             if held in self._staged:
                 self._staged.remove(held)
             self.outbox.refused(held.flight.number, DAMAGED)
@@ -402,13 +423,18 @@ class StoredQueue(Queue):
         back: dict[int, New] = {}
         for new in self._writing.values():
             held = self._held.get(new.id)
-            if held is not None:
+            if held is not None and new.source and not held.ready:
+                if held in self._staged:  # else it waits to go again
+                    self._staged.remove(held)
+                self.outbox.refused(held.flight.number, reason)
+                new.fail(reason)
+            elif held is not None:
                 new.number = held.flight.number
                 new.begun = True
                 held.ready = True
                 back[new.id] = new
                 self._store.new_bytes += len(new.data)
-        dropped = [new for new in self._writing.values() if new.id not in back]
+        dropped = [new for new in self._writing.values() if new.id not in back and not new.done.done()]
         self._new = {**back, **self._new}
         for new in dropped:
             self.outbox.withdraw(new.id, new.producer, reason)

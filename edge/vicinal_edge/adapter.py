@@ -21,6 +21,7 @@ It may raise anything and hang anywhere: the gateway waits for so long, says wha
 """
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -51,9 +52,11 @@ class Port(Protocol):
     folder: Path
     """where the adapter may keep what must survive a restart"""
 
-    def received(self, event: Event) -> bool:
+    def received(self, event: Event, taken: Callable[[], None] | None = None) -> bool:
         """An event of the service, from somebody else. False: there was no room, it is dropped and counted. Who can
-        hold its service back waits for `room` first."""
+        hold its service back waits for `room` first. Who acknowledges to its service does so in `taken`: it is called
+        when the event is on disk, where it is kept, or is dropped and counted; one event after the other, as they came.
+        If the gateway dies before, the service says it again, and what was kept already is known by its identity."""
 
     async def room(self) -> None:
         """Returns when there is room for more."""

@@ -58,8 +58,10 @@ class RecordingPort:
         self.lost_because: list[str] = []
         self.place = place
 
-    def received(self, event: Event) -> bool:
+    def received(self, event: Event, taken: Callable[[], None] | None = None) -> bool:
         self.events.append(event)
+        if taken is not None:
+            taken()
         return True
 
     async def room(self) -> None:

@@ -19,6 +19,8 @@ import asyncio
 import hashlib
 import json
 from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -50,6 +52,16 @@ _OF_THE_WAY = {
     "ack", "content-length", "destination", "message-id", "original-destination", "receipt", "redelivered",
     "subscription", "transaction", "transformation", "transformation-error",
 }  # fmt: skip
+
+
+class Waiting:
+    """For its acknowledgement."""
+
+    __slots__ = ("frame", "taken")
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.taken = False
 
 
 class JmsAdapter(Adapter):
@@ -96,7 +108,10 @@ class JmsAdapter(Adapter):
         self._last = 0
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._inbox: deque[tuple[Frame, bool]] = deque()
+        self._untaken: deque[Waiting] = deque()
         self._to_ack: dict[str, str] = {}
+        self._acks = 0
+        self._acking = False
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._tunnels = False
@@ -231,40 +246,59 @@ class JmsAdapter(Adapter):
         self._wake.set()
 
     async def _deliver(self, port: Port, connection: Connection) -> None:
-        taken = 0
         while True:
             await self._wake.wait()
             self._wake.clear()
             while self._inbox:
                 await port.room()
                 frame, new = self._inbox.popleft()
-                if new:
-                    self._hand_over(port, frame)
-                else:
+                waiting = Waiting(frame)
+                self._untaken.append(waiting)
+                if not new:
                     self._copies += 1
-                if "ack" in frame.headers:
-                    self._to_ack[frame.headers.get("subscription", "")] = frame.headers["ack"]
-                taken += 1
-                if taken % ACK_EVERY == 0:
-                    self._acknowledge(connection)
+                    self._taken(connection, waiting)
+                else:
+                    self._hand_over(port, frame, partial(self._taken, connection, waiting))
+
+    def _taken(self, connection: Connection, waiting: Waiting) -> None:
+        """To acknowledge one acknowledges all before it: only when these are taken, too."""
+        waiting.taken = True
+        if connection is not self._connection:
+            return
+        while self._untaken and self._untaken[0].taken:
+            headers = self._untaken.popleft().frame.headers
+            if "ack" in headers:
+                self._to_ack[headers.get("subscription", "")] = headers["ack"]
+                self._acks += 1
+        if self._acks >= ACK_EVERY:
+            self._acknowledge(connection)
+        elif self._acks and not self._acking:
+            self._acking = True  # many at once, where many are taken at once
+            asyncio.get_running_loop().call_soon(self._acknowledge_later, connection)
+
+    def _acknowledge_later(self, connection: Connection) -> None:
+        if connection is self._connection:
             self._acknowledge(connection)
 
     def _acknowledge(self, connection: Connection) -> None:
+        self._acking, self._acks = False, 0
         for ack in self._to_ack.values():
             connection.send(Frame("ACK", {"id": ack}))
         self._to_ack.clear()
 
-    def _hand_over(self, port: Port, frame: Frame) -> None:
+    def _hand_over(self, port: Port, frame: Frame, taken: Callable[[], None]) -> None:
         if frame.headers.get("subscription") == TUNNEL:
             port.packet(self._packed(frame))
+            taken()
             return
         try:
             event = self.events.event(frame)
         except Malformed as error:
             port.malformed(str(error))
+            taken()
             return
         self._received += 1
-        port.received(event)
+        port.received(event, taken)
 
     # Tunnels
 

@@ -25,6 +25,7 @@ A broker may send a message once for each of our topic filters that match it. Ea
 import asyncio
 import json
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -303,6 +304,10 @@ class MqttAdapter(Adapter):
                 port.malformed(str(error))
             else:
                 self._received += 1
+                link = self._link
+                if message.qos and link is not None:
+                    port.received(event, partial(link.ack, message))
+                    return
                 port.received(event)
         self._ack(message)
 

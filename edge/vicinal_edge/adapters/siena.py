@@ -28,7 +28,7 @@ Overlapping durable subscriptions are different logs of the broker: between them
 import asyncio
 import json
 import secrets
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -292,13 +292,18 @@ class SienaAdapter(Adapter):
             while True:
                 await port.room()
                 delivery = await anext(deliveries)
-                self._receive(port, delivery.event)
-                if durable is not None and delivery.offset is not None and durable in self._held:
-                    self._offsets[durable] = delivery.offset + 1
+                taken = None
+                if durable is not None and delivery.offset is not None:
+                    taken = partial(self._advance, durable, delivery.offset + 1)
+                self._receive(port, delivery.event, taken)
         except VicinalError:
             return  # it is told by who watches the connection
 
-    def _receive(self, port: Port, event: Event) -> None:
+    def _advance(self, durable: str, offset: int) -> None:
+        if durable in self._held:
+            self._offsets[durable] = offset
+
+    def _receive(self, port: Port, event: Event, taken: Callable[[], None] | None = None) -> None:
         producer = event.producer or ""
         if producer == self._name or producer.startswith(f"{self._name}~"):
             self.own += 1
@@ -319,7 +324,7 @@ class SienaAdapter(Adapter):
             self.repeated += 1
         else:
             self._heard.add(identity)
-            port.received(event)
+            port.received(event, taken)
 
     async def _write_offsets(self) -> None:
         written: dict[str, int] = {}

@@ -110,6 +110,8 @@ class Node:
         for request in config.requests:
             made.engine.ask(request, now())
         made._recall(config.state / "requests.jsonl")
+        for heard in store.heard.values():
+            made.engine.recall_heard(heard.source, heard.producer, heard.seq)
         return made
 
     async def _add(self, one: ServiceConfig) -> None:
@@ -211,12 +213,13 @@ class Node:
 
     # Events
 
-    def receive(self, event: Event, service: Service) -> None:
-        """An event of a service."""
+    def receive(self, event: Event, service: Service, source: str = "") -> "list[asyncio.Future[int]]":
+        """An event of a service. Where it says again what is not acknowledged to it, it is the `source`, and it is to
+        be acknowledged when these are done."""
         if event.subject == SUBJECT:
             self._hand_on(self.engine.receive(event, service.service, self.now()))
             self.turn()
-            return
+            return []
         mapping = service.config.mapping
         if mapping is not None:
             try:
@@ -224,27 +227,34 @@ class Node:
             except LocalProtocolError as error:
                 service.drop("not mapped")
                 service.say_sometimes("not mapped", f"{service.service}: {error}")
-                return
+                return []
         refusal = self.config.types.check(event)
         if refusal:
             service.drop("not of its type")
             service.say_sometimes("type", f"{service.service}: {refusal}")
-            return
+            return []
         found = self.engine.receive(event, service.service, self.now())
+        waits: list[asyncio.Future[int]] = []
         if found:
             if self.engine._actions:  # an announcement is made up: it goes first
                 self.turn()
-            self._hand_on(found)
+            waits = self._hand_on(found, source)
         if self.engine.seq > self._reserved - MARGIN:
             self.turn()
+        return waits
 
-    def _hand_on(self, deliveries: list[tuple[str, Event]]) -> None:
+    def _hand_on(self, deliveries: list[tuple[str, Event]], source: str = "") -> "list[asyncio.Future[int]]":
+        waits: list[asyncio.Future[int]] = []
         for name, event in deliveries:
             service = self.services[name]
             if event.subject != SUBJECT or event.get("Type") == Publication.type:
-                service.queue.offer(event)
+                if source and isinstance(service.queue, StoredQueue):
+                    waits.append(service.queue.accept(event, source))
+                else:
+                    service.queue.offer(event)
             elif service.state == "up":
                 service.talk.offer(event)
+        return waits
 
     # What survives
 

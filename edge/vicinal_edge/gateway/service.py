@@ -13,6 +13,8 @@ import contextlib
 import logging
 import random
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +81,8 @@ class Service:
         self._held: dict[str, int] = {}  # filters that the adapter has, and how many of ours each is
         self._busy_since: float | None = None
         self._in_bucket = TokenBucket(config.flow.in_rate, config.flow.in_burst) if config.flow.in_rate else None
-        self._in: deque[Event] = deque()
+        self._in: deque[tuple[Event, Callable[[], None] | None]] = deque()
+        self._taking: deque[tuple[list[asyncio.Future[int]], Callable[[], None]]] = deque()
         self._in_timer: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
@@ -304,19 +307,16 @@ class Service:
 
     # Events in: the Port
 
-    def received(self, event: Event) -> bool:
+    def received(self, event: Event, taken: Callable[[], None] | None = None) -> bool:
         self.counters["received"] += 1
         bucket = self._in_bucket
-        if bucket is None:
-            self._node.receive(event, self)
-            return True
-        if not self._in and bucket.allow(1, self.now()):
-            self._node.receive(event, self)
+        if bucket is None or (not self._in and bucket.allow(1, self.now())):
+            self._receive(event, taken)
             return True
         if len(self._in) >= self.config.flow.in_count:
             self.drop("faster than in_rate")
             return False
-        self._in.append(event)
+        self._in.append((event, taken))
         if len(self._in) * 2 >= self.config.flow.in_count:
             self._room.clear()
         self._later()
@@ -331,7 +331,7 @@ class Service:
         self._in_timer = None
         assert self._in_bucket is not None
         while self._in and self._in_bucket.allow(1, self.now()):
-            self._node.receive(self._in.popleft(), self)
+            self._receive(*self._in.popleft())
         if len(self._in) * 2 < self.config.flow.in_count:
             self._room.set()
         if self._in:
@@ -378,8 +378,29 @@ class Service:
             "lives": self.lives,
             "store": self.config.store,
             "capabilities": self.adapter.capabilities.table(),
+            if taken is not None:
+                self._when_kept([], taken)
             "in": {**self.counters, "waiting": len(self._in), "dropped": dict(self.dropped)},
             "out": self.queue.counters(),
             "talk": self.talk.counters(),
             "adapter": own,
         }
+    def _receive(self, event: Event, taken: Callable[[], None] | None) -> None:
+        if taken is None:
+            self._node.receive(event, self)
+        else:
+            self._when_kept(self._node.receive(event, self, self.service), taken)
+
+    def _when_kept(self, waits: list[asyncio.Future[int]], taken: Callable[[], None]) -> None:
+        """One after the other, as they came."""
+        self._taking.append((waits, taken))
+        for one in waits:
+            if not one.done():
+                one.add_done_callback(self._kept)
+        self._kept()
+
+    def _kept(self, _: object = None) -> None:
+        while self._taking and all(one.done() for one in self._taking[0][0]):
+            _, taken = self._taking.popleft()
+            taken()
+

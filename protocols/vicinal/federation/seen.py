@@ -43,6 +43,10 @@ class Seen:
         known[1] |= bit
         return True
 
+    def know(self, producer: str, seq: int) -> None:
+        """All up to this one were here, in an earlier life."""
+        self._recent[producer] = [seq, self._mask]
+
     def _recall(self, producer: str) -> "list[Any] | None":
         if len(self._recent) >= self._most:
             self._older, self._recent = self._recent, {}
