@@ -66,8 +66,6 @@ class Row(NamedTuple):
     size: int
 
 
-class Found(NamedTuple):
-    """What was there on opening."""
 class Heard(NamedTuple):
     """A row of `heard`: the highest number of a producer that came from a source and is, or was, in the store."""
 
@@ -78,11 +76,13 @@ class Heard(NamedTuple):
     """of that event: who has said nothing for longest is forgotten first"""
 
 
+class Found(NamedTuple):
+    """What was there on opening."""
 
     services: list[Saved]
+    heard: list[Heard]
     damaged: str
     """what was wrong with the file; "" if nothing was"""
-    heard: list[Heard]
 
 
 class Transaction:
@@ -93,9 +93,9 @@ class Transaction:
     def __init__(self) -> None:
         self.inserts: list[tuple[int, int, str, int, int, int, int, bytes]] = []
         self.handed: list[tuple[int, int]] = []
+        self.heard: dict[tuple[str, str], Heard] = {}
         self.deletes: list[int] = []
         self.unhanded: list[int] = []
-        self.heard: dict[tuple[str, str], Heard] = {}
         self.services: list[Saved] = []
         self.reads: list[int] = []
 
@@ -230,13 +230,13 @@ class Database:
             run("BEGIN IMMEDIATE")
             if work.inserts:
                 self._many(f"INSERT OR REPLACE INTO event ({_COLUMNS}) VALUES ", work.inserts)
+            if work.heard:
+                self._many("INSERT OR REPLACE INTO heard (source, producer, seq, id) VALUES ", [*work.heard.values()])
             if work.handed:
                 self._many("INSERT OR REPLACE INTO handed (id, number) VALUES ", work.handed)
             if work.deletes:
                 self._delete("event", work.deletes)
             if work.unhanded:
-            if work.heard:
-                self._many("INSERT OR REPLACE INTO heard (source, producer, seq, id) VALUES ", [*work.heard.values()])
                 self._delete("handed", work.unhanded)
             if work.services:
                 self._many("INSERT OR REPLACE INTO service (name, key, high, totals) VALUES ", work.services)
@@ -329,12 +329,12 @@ class Database:
         for table, columns, good in (
             ("service", "name, key, high, totals", _good_service),
             ("handed", "id, number", _good_numbers),
+            ("heard", "source, producer, seq, id", _good_heard),
             ("event", _COLUMNS, _good_event),
         ):
             order = columns.split(",")[0]
             for direction in ("ASC", "DESC"):
                 rows = _readable(old, f"SELECT {columns} FROM {table} ORDER BY {order} {direction}", good)
-            ("heard", "source, producer, seq, id", _good_heard),
                 batch: list[tuple[Any, ...]] = []
                 for row in rows:
                     batch.append(row)
@@ -395,6 +395,10 @@ def _good_numbers(row: tuple[Any, ...]) -> bool:
     return [type(one) for one in row] == [int, int]
 
 
+def _good_heard(row: tuple[Any, ...]) -> bool:
+    return [type(one) for one in row] == [str, str, int, int]
+
+
 def _good_event(row: tuple[Any, ...]) -> bool:
     kinds = [type(one) for one in row]
     return kinds == [int, int, str, int, int, int, int, bytes] and checksum(row[0], row[5], row[7]) == row[6]
@@ -403,10 +407,6 @@ def _good_event(row: tuple[Any, ...]) -> bool:
 def _malformed(message: str) -> sqlite3.DatabaseError:
     error = sqlite3.DatabaseError(message)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-def _good_heard(row: tuple[Any, ...]) -> bool:
-    return [type(one) for one in row] == [str, str, int, int]
-
-
     return error
 
 

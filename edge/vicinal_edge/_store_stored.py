@@ -343,14 +343,14 @@ class StoredQueue(Queue):
             self._store.new_bytes -= len(new.data)
             crc = checksum(new.id, new.number, new.data)
             inserts.append((new.id, key, new.producer, new.priority, new.expires, new.number, crc, new.data))
+            if new.source and new.event.seq is not None:
+                self._note(work, new, new.event.seq)
         held = self._held
         self._recording = [one for one in self._to_record if held.get(one.flight.id) is one]
         self._reading = [one for one in self._to_read if held.get(one.flight.id) is one]
         self._to_record, self._to_read = [], []
         work.handed += [(one.flight.id, one.flight.number) for one in self._recording]
         work.reads += [one.flight.id for one in self._reading]
-            if new.source and new.event.seq is not None:
-                self._note(work, new, new.event.seq)
         self._deleting, self._deletes = self._deletes, []
         self._unhanding, self._unhanded = self._unhanded, []
         work.deletes += self._deleting
@@ -360,18 +360,18 @@ class StoredQueue(Queue):
             self._asked_high = max(self._high, self.outbox.number) + self._store.options.block
         work.services.append(Saved(self.service, self.key, self._asked_high, self._totals()))
 
-    def _totals(self) -> str:
-        return json.dumps(
-            {name: super(StoredQueue, self).counters()[name] for name in ("accepted", "delivered", "dropped")}
-        )
-
-    def committed(self, read: dict[int, bytes], refused: str) -> None:
     def _note(self, work: Transaction, new: New, seq: int) -> None:
         key = (new.source, new.producer)
         known = work.heard.get(key) or self._store.heard.get(key)
         if known is None or seq > known.seq:
             work.heard[key] = Heard(new.source, new.producer, seq, new.id)
 
+    def _totals(self) -> str:
+        return json.dumps(
+            {name: super(StoredQueue, self).counters()[name] for name in ("accepted", "delivered", "dropped")}
+        )
+
+    def committed(self, read: dict[int, bytes], refused: str) -> None:
         """It is on disk; if `refused`, all but the inserts and the reserved numbers."""
         if refused:
             self._not_inserted(refused)
@@ -379,17 +379,23 @@ class StoredQueue(Queue):
             self._high = self.outbox.number_limit = self._asked_high
             for new in self._writing.values():
                 new.settle()
+                if new.source:
+                    self._let_go(new)
             self._keep_some()
         self._writing = {}
         for held in self._recording:
             held.ready = held.event is not None
         for held in self._reading:
             self._was_read(held, read.get(held.flight.id))
-                if new.source:
-                    self._let_go(new)
         if self.outbox.gone:
             self._forget()
         self._wake()
+
+    def _let_go(self, new: New) -> None:
+        """It is on disk, with the number that it has by now, or that is to be recorded."""
+        held = self._held.get(new.id)
+        if held is not None and not held.handed:
+            held.ready = True
 
     def _was_read(self, held: Held, data: bytes | None) -> None:
         if self._held.get(held.flight.id) is not held:
@@ -397,12 +403,6 @@ class StoredQueue(Queue):
         held.event = None if data is None else _decoded(data)
         held.ready = held.event is not None
         if not held.ready:
-    def _let_go(self, new: New) -> None:
-        """It is on disk, with the number that it has by now, or that is to be recorded."""
-        held = self._held.get(new.id)
-        if held is not None and not held.handed:
-            held.ready = True
-
             if held in self._staged:
                 self._staged.remove(held)
             self.outbox.refused(held.flight.number, DAMAGED)

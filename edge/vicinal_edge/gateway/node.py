@@ -25,7 +25,7 @@ from vicinal.federation.gateway import Gateway
 from vicinal.filter import Filter
 
 from ..adapters._numbers import replace
-from ..store import QueueOptions, Store, StoreOptions
+from ..store import QueueOptions, Store, StoredQueue, StoreOptions
 from .config import EXAMPLES, Config, ServiceConfig
 from .service import Service
 

@@ -315,12 +315,33 @@ class Service:
             return True
         if len(self._in) >= self.config.flow.in_count:
             self.drop("faster than in_rate")
+            if taken is not None:
+                self._when_kept([], taken)
             return False
         self._in.append((event, taken))
         if len(self._in) * 2 >= self.config.flow.in_count:
             self._room.clear()
         self._later()
         return True
+
+    def _receive(self, event: Event, taken: Callable[[], None] | None) -> None:
+        if taken is None:
+            self._node.receive(event, self)
+        else:
+            self._when_kept(self._node.receive(event, self, self.service), taken)
+
+    def _when_kept(self, waits: list[asyncio.Future[int]], taken: Callable[[], None]) -> None:
+        """One after the other, as they came."""
+        self._taking.append((waits, taken))
+        for one in waits:
+            if not one.done():
+                one.add_done_callback(self._kept)
+        self._kept()
+
+    def _kept(self, _: object = None) -> None:
+        while self._taking and all(one.done() for one in self._taking[0][0]):
+            _, taken = self._taking.popleft()
+            taken()
 
     def _later(self) -> None:
         if self._in_timer is None and self._in_bucket is not None:
@@ -378,29 +399,8 @@ class Service:
             "lives": self.lives,
             "store": self.config.store,
             "capabilities": self.adapter.capabilities.table(),
-            if taken is not None:
-                self._when_kept([], taken)
             "in": {**self.counters, "waiting": len(self._in), "dropped": dict(self.dropped)},
             "out": self.queue.counters(),
             "talk": self.talk.counters(),
             "adapter": own,
         }
-    def _receive(self, event: Event, taken: Callable[[], None] | None) -> None:
-        if taken is None:
-            self._node.receive(event, self)
-        else:
-            self._when_kept(self._node.receive(event, self, self.service), taken)
-
-    def _when_kept(self, waits: list[asyncio.Future[int]], taken: Callable[[], None]) -> None:
-        """One after the other, as they came."""
-        self._taking.append((waits, taken))
-        for one in waits:
-            if not one.done():
-                one.add_done_callback(self._kept)
-        self._kept()
-
-    def _kept(self, _: object = None) -> None:
-        while self._taking and all(one.done() for one in self._taking[0][0]):
-            _, taken = self._taking.popleft()
-            taken()
-

@@ -393,6 +393,12 @@ class Gateway(Serving):
         if message.source in self.services and event.identity is not None:
             self.requests.ask(message, event.identity, now, event.attrs.get("Expires"))
 
+    def recall_heard(self, service: str, producer: str, seq: int) -> None:
+        """Before a restart a service has given all of a producer's events up to this one. What comes again is known."""
+        if service not in self._been:
+            self._been[service] = Seen()
+        self._been[service].know(producer, seq)
+
     # Records
 
     def _say(self, now: int) -> None:
@@ -406,12 +412,6 @@ class Gateway(Serving):
             return
         known = self.topology.records.get(message.source)
         record = Known(message.source, message.incarnation, message.version, message.transit, message.leaves)
-    def recall_heard(self, service: str, producer: str, seq: int) -> None:
-        """Before a restart a service has given all of a producer's events up to this one. What comes again is known."""
-        if service not in self._been:
-            self._been[service] = Seen()
-        self._been[service].know(producer, seq)
-
         if not self.topology.put(record, now):
             return
         if known is None or known.incarnation != record.incarnation:
