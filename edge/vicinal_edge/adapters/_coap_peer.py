@@ -59,10 +59,15 @@ class Peer:
             setattr(found.opt, name, value)
         return found
 
-    async def ask(self, context: Context, make: Callable[[], Message], **more: Any) -> tuple[Any, Message]:
-        """The request and its answer. Once more with an Echo where that is asked for. Raises Unavailable."""
+    async def ask(
+        self, context: Context, make: Callable[[], Message], begun: Callable[[Any], None] | None = None, **more: Any
+    ) -> tuple[Any, Message]:
+        """The request and its answer. Once more with an Echo where that is asked for. Raises Unavailable. `begun` is
+        told of each request before anything can come of it."""
         for attempt in range(2):
             request = context.request(make(), **more)
+            if begun is not None:
+                begun(request)
             try:
                 answer = await request.response
             except (Error, OSError) as error:
@@ -205,13 +210,18 @@ class Watch:
 
 
 class _Stream:
-    """One resource that is observed. The first answer is what was before: it is not an event."""
+    """One resource that is observed. The first answer is what was before: it is not an event.
+
+    When it is asked for anew, the observation before stays open until the server has ended it: what was on its way
+    under the old token is still heard. Servers of others do not know that it is the same, and would say all twice.
+    """
 
     def __init__(self, watch: Watch, path: Sequence[str], queries: Sequence[str]) -> None:
         self._watch = watch
         self._path = tuple(path)
         self._queries = tuple(queries)
         self._request: Any = None
+        self._before: Any = None
         self._news = asyncio.Event()
         self._ended = False
 
@@ -219,22 +229,28 @@ class _Stream:
         accept = {"accept": CBOR} if self._queries else {}
         return self._watch.peer.message(codes.GET, self._path, self._queries, observe=observe, **accept, **more)
 
-    async def _ask(self, observe: int | None = 0, **more: Any) -> tuple[Any, Message]:
-        context = self._watch.inbox.context
-        return await self._watch.peer.ask(context, lambda: self._make(observe, **more), handle_blockwise=False)
+    async def _ask(
+        self, observe: int | None = 0, begun: Callable[[Any], None] | None = None, **more: Any
+    ) -> tuple[Any, Message]:
+        peer, context = self._watch.peer, self._watch.inbox.context
+        return await peer.ask(context, lambda: self._make(observe, **more), begun, handle_blockwise=False)
 
     async def open(self) -> Message:
-        self._request, answer = await self._ask()
-        observation = self._request.observation
-        self._ended = False
-        if answer.opt.observe is not None and not observation.cancelled:
-            observation.register_callback(self._notified, _suppress_deprecation=True)
-            observation.register_errback(self._failed, _suppress_deprecation=True)
-        return answer
+        if self._queries and self._request is not None and not self._ended:
+            _cancel(self._before)
+            self._before = self._request
+        else:
+            self.close()
+        return (await self._ask(begun=self._begun))[1]
+
+    def _begun(self, request: Any) -> None:
+        self._request, self._ended = request, False
+        request.observation.register_callback(self._notified, _suppress_deprecation=True)
+        request.observation.register_errback(lambda _: self._failed(request), _suppress_deprecation=True)
 
     def close(self) -> None:
-        if self._request is not None and not self._request.observation.cancelled:
-            self._request.observation.cancel()
+        _cancel(self._before)
+        _cancel(self._request)
 
     async def tell(self) -> None:
         await self._ask(1)
@@ -243,9 +259,10 @@ class _Stream:
         self._watch.inbox.put(self, message)
         self._news.set()
 
-    def _failed(self, error: Exception) -> None:
-        self._ended = True
-        self._news.set()
+    def _failed(self, request: Any) -> None:
+        if request is self._request:
+            self._ended = True
+            self._news.set()
 
     async def run(self) -> None:
         """Asks again when it was silent for long, or has ended."""
@@ -260,7 +277,6 @@ class _Stream:
                         continue
                 except TimeoutError:
                     pass
-                self.close()
                 answer = await self.open()
                 if answer.opt.observe is None or not answer.code.is_successful():
                     raise Unavailable(f"{watch.peer.text} does not let itself be observed any more")
@@ -294,6 +310,11 @@ class _Stream:
             if not answer.opt.block2.more:
                 return bytes(found)
         return b""
+
+
+def _cancel(request: Any) -> None:
+    if request is not None and not request.observation.cancelled:
+        request.observation.cancel()
 
 
 def _pieces(text: str) -> list[str]:

@@ -202,8 +202,7 @@ class Site:
         if last is None and not observing and request.opt.observe is None:
             why = f"there was no event of {subject!r} yet" if condition is None else "the last does not meet the filter"
             raise Answer(codes.NOT_FOUND, why)
-        for one in [one for one in self._observers if one.key == key]:
-            one.ended.set()  # it is asked for anew, or no more
+        before = [one for one in self._observers if one.key == key]  # it is asked for anew, or no more
         message = Message(code=codes.CONTENT)
         if last is not None:
             form, payload = self._payload(last, accept)
@@ -211,11 +210,18 @@ class Site:
             message = self._bodies.answer(request, form, payload)[0]
         elif observing:
             self._check_address(request, 0, observing)
+        if observing:
+            self._check_observers(request, before)
+        for one in before:
+            one.ended.set()
         if not observing:
             pipe.add_response(message, is_last=True)
             return
-        self._check_observers(request)
-        await self._observe(message, Observer(pipe, key, subject, condition, queries.get("own") != "no"))
+        observer = Observer(pipe, key, subject, condition, queries.get("own") != "no")
+        if before:  # what waits for it goes on under the new token
+            line = self._lines[observer.remote]
+            line.queue = deque([(observer if who in before else who, event) for who, event in line.queue])
+        await self._observe(message, observer)
 
     async def _observe(self, message: Message, observer: Observer) -> None:
         """Until the client is gone, which cancels it."""
@@ -287,11 +293,13 @@ class Site:
 
     # Limits
 
-    def _check_observers(self, request: Message) -> None:
-        of_client = len([1 for one in self._observers if one.remote == request.remote and not one.ended.is_set()])
+    def _check_observers(self, request: Message, before: list[Observer]) -> None:
+        """`before` end with it."""
+        others = [one for one in self._observers if not one.ended.is_set() and one not in before]
+        of_client = len([one for one in others if one.remote == request.remote])
         if of_client >= self._per_client:
             raise Answer(codes.TOO_MANY_REQUESTS, f"you observe {of_client} resources, which is the limit", max_age=60)
-        if len(self._observers) >= MAX_OBSERVERS:
+        if len(others) >= MAX_OBSERVERS:
             raise Answer(codes.SERVICE_UNAVAILABLE, f"{MAX_OBSERVERS} observations, which is the limit", max_age=60)
 
     def _check_address(self, request: Message, size: int, always: bool = False) -> None:

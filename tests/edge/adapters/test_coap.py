@@ -188,6 +188,28 @@ def test_a_server_that_comes_back_is_observed_again(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+def test_nothing_is_lost_when_it_is_observed_anew(tmp_path: Path) -> None:
+    """As it is again and again: what was on its way, or waited for its turn, is still heard, once and in order."""
+
+    async def work() -> None:
+        async with serving(tmp_path) as (one, _):
+            two, said = adapter(peers=[one.address + "/ps"]), RecordingPort("field", tmp_path)
+            await two.connect(said)
+            await two.subscribe(SPEED)
+            (watch,) = two._watches[SPEED.text]
+            (stream,) = watch._streams
+            for n in range(300):
+                await one.publish(speed(n + 1))
+                if n % 3 == 0:
+                    await stream.open()
+            await said.until(lambda: len(said.events) >= 300, "all")
+            assert [event.seq for event in said.events] == list(range(1, 301))
+            assert one.status()["observers"] == 1
+            await two.disconnect()
+
+    asyncio.run(work())
+
+
 class Foreign:
     """A CoAP server of another making: topics that are observed one by one, text and maps, no filters."""
 
