@@ -41,6 +41,8 @@ CREATE TABLE handed (id INTEGER PRIMARY KEY, number INTEGER NOT NULL);
 CREATE TABLE heard (source TEXT NOT NULL, producer TEXT NOT NULL, seq INTEGER NOT NULL, id INTEGER NOT NULL,
     PRIMARY KEY (source, producer)) WITHOUT ROWID;
 """
+# Producers of which it is known how far they have come.
+MAX_HEARD = 10_000
 _MALFORMED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
