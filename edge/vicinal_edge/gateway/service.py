@@ -41,8 +41,9 @@ CONNECT = 30.0
 REQUEST = 30.0
 PUBLISH = 30.0
 DISCONNECT = 10.0
-# Back-off, doubled from the first to the last, with chance; from the start when a life was longer than that.
-FIRST_WAIT, LAST_WAIT, GOOD_LIFE = 0.2, 30.0, 60.0
+# Back-off, doubled from the first to the last, with chance; from the start when a life was longer than that, and than
+# the wait before it: so an uplink that fails every minute is not left alone for half of it.
+FIRST_WAIT, LAST_WAIT, GOOD_LIFE = 0.2, 30.0, 2.0
 # So many faults of the adapter itself within so long, and it is left alone for as long.
 MAX_FAULTS, FAULTS_WITHIN, QUARANTINE = 5, 300.0, 300.0
 # Events given to the adapter before requests are looked at again.
@@ -117,7 +118,7 @@ class Service:
             except Exception as error:
                 self._fault(f"{type(error).__name__}: {error}", 1)
             await self._end()
-            if self._loop.time() - started > GOOD_LIFE:
+            if self._loop.time() - started > max(GOOD_LIFE, wait):
                 wait = FIRST_WAIT
             self.state = "quarantined" if len(self.faults) >= MAX_FAULTS else "waiting"
             seconds = QUARANTINE if self.state == "quarantined" else wait * self._chance.uniform(0.5, 1.0)
