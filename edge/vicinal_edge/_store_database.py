@@ -129,6 +129,7 @@ class Database:
         self.ballast = path.with_suffix(".ballast")
         self.ballast_bytes = ballast
         self.set_aside = 0
+        self._ballasted = False
         self._connection: sqlite3.Connection | None = None
 
     # Opening
@@ -176,8 +177,9 @@ class Database:
         try:
             for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL"):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
-            # 2 MB of pages in memory; 4 MB of log before it goes into the file, and 16 MB of it are kept at most.
-            for pragma in ("cache_size = -2000", "wal_autocheckpoint = 1000", f"journal_size_limit = {16 << 20}"):
+            # 2 MB of pages in memory. 1 MB of log goes into the file, which may need as much room for it: the ballast is
+            # more than that. What a burst has made of the log is not kept.
+            for pragma in ("cache_size = -2000", "wal_autocheckpoint = 250", f"journal_size_limit = {4 << 20}"):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute("BEGIN IMMEDIATE")
@@ -206,22 +208,29 @@ class Database:
     def apply(self, work: Transaction) -> Result:
         """All of it is on disk when it returns, but for the inserts if they are refused. Raises sqlite3.Error or
         OSError when nothing is."""
+        if work.inserts and not self._fill_ballast():
+            return self._apply_rest(work, NO_SPACE)
         try:
-            result = self._apply(work)
+            return self._apply(work)
         except (sqlite3.Error, OSError) as error:
             self._recover(error)
-            if not work.inserts:
-                if reason_of(error) != NO_SPACE or not self._drop_ballast():
-                    raise
-                return self._apply(work)
-            self._drop_ballast()
-            rest = Transaction()
-            rest.handed, rest.deletes, rest.unhanded, rest.reads = work.handed, work.deletes, work.unhanded, work.reads
-            # The inserts may be there after all, when a sync failed.
-            rest.deletes = rest.deletes + [row[0] for row in work.inserts]
-            return Result(self._apply(rest).read, reason_of(error))
-        self._fill_ballast()
-        return result
+            reason = reason_of(error)
+            if reason == NO_SPACE:
+                self._drop_ballast()
+                self._shorten_log()
+            elif not work.inserts:
+                raise
+            return self._apply_rest(work, reason)
+
+    def _apply_rest(self, work: Transaction, reason: str) -> Result:
+        """Without the inserts."""
+        rest = Transaction()
+        rest.handed, rest.unhanded, rest.reads = work.handed, work.unhanded, work.reads
+        # The inserts may be there after all, when a sync has failed.
+        rest.deletes = work.deletes + [row[0] for row in work.inserts]
+        if not work.inserts:
+            rest.services, reason = work.services, ""
+        return Result(self._apply(rest).read, reason)
 
     def _apply(self, work: Transaction) -> Result:
         if self._connection is None:
@@ -349,24 +358,35 @@ class Database:
 
     # Ballast
 
-    def _fill_ballast(self) -> None:
-        if not self.ballast_bytes or self.ballast.exists():
-            return
-        try:
-            descriptor = os.open(self.ballast, os.O_WRONLY | os.O_CREAT, 0o600)
+    def _fill_ballast(self) -> bool:
+        """Whether it is there. Without it nothing is inserted. When the file has taken some of its room, a smaller one
+        must do."""
+        if self._ballasted or not self.ballast_bytes:
+            return True
+        for size in (self.ballast_bytes, self.ballast_bytes // 2, self.ballast_bytes // 4):
             try:
-                os.posix_fallocate(descriptor, 0, self.ballast_bytes)
-            finally:
-                os.close(descriptor)
-        except OSError:
-            self._drop_ballast()
+                descriptor = os.open(self.ballast, os.O_WRONLY | os.O_CREAT, 0o600)
+                try:
+                    os.posix_fallocate(descriptor, 0, size)
+                finally:
+                    os.close(descriptor)
+            except OSError:
+                self._drop_ballast()
+                continue
+            self._ballasted = True
+            return True
+        return False
 
-    def _drop_ballast(self) -> bool:
-        try:
+    def _drop_ballast(self) -> None:
+        self._ballasted = False
+        with suppress(OSError):
             self.ballast.unlink()
-        except OSError:
-            return False
-        return True
+
+    def _shorten_log(self) -> None:
+        """What is in the log and in the file is there twice."""
+        with suppress(sqlite3.Error):
+            if self._connection is not None:
+                self._run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _parts(rows: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -113,7 +113,8 @@ class StoreOptions:
     """seconds until a disk that failed is tried again"""
     block: int = 1_000_000
     """numbers that are reserved at once: half of them are for a disk that stalls"""
-    ballast: int = 1 << 20
+    ballast: int = 4 << 20
+    """bytes of a file that is given up when the disk is full (see above); at least 2 MB are of use"""
 
 
 class Store:
