@@ -60,6 +60,11 @@ class Capabilities:
             kind = type_name(value)
             if kind not in self.types:
                 return f"parameter {name!r} of {event.subject!r} is a {kind}, which this service cannot carry"
+        from .. import wire  # a device that only says what it can do need not have it
+
+        size = len(wire.encode(event))
+        if size > self.max_bytes:
+            return f"an event {event.subject!r} has {size} bytes, the largest of this service has {self.max_bytes}"
         return ""
 
     def table(self) -> "dict[str, Any]":

@@ -50,6 +50,8 @@ class Requests:
                 return self._answer_all(message, origin, f"refused: {MAX_STANDING} requests stand at this gateway")
             known = Standing(kind, message.source, what, origin)
             self.standing[known.key] = known
+        elif kind is Announcement and not undo and known.what != what:
+            self._say_otherwise(known, what, now)
         if origin is not None:
             known.origin = origin
         known.until = until
@@ -66,6 +68,14 @@ class Requests:
             if service in message.to and not goal.asked and goal.state not in ("asking", "leaving"):
                 self._tell(known, service, goal)
         self.pursue(now)
+
+    def _say_otherwise(self, one: Standing, event: "Event", now: int) -> None:
+        """Who was refused announces the type as it should be: it is the same announcement, and to be asked anew."""
+        one.what = event
+        self.changes += 1
+        for goal in one.goals.values():
+            if goal.state == "refused":
+                goal.ask_again(now, goal.gateway)
 
     def _answer_all(self, message: "Any", origin: "tuple[str, int] | None", reason: str) -> None:
         if origin is not None:
