@@ -75,6 +75,8 @@ def clean() -> set[str]:
         ("cosmic_binding.json", '"in_sync": true', '"in_sync": false'),
         ("steam.json", '"frames": 2', '"frames": 1'),
         ("steam.json", '"every": 25500', '"every": 25400'),
+        ("steam.json", '"velocity": [8128, -8128]', '"velocity": [8128, -8064]'),
+        ("steam.json", '"then": [900000000, 0]', '"then": [900016246, 0]'),
     ],
 )
 def test_the_suite_can_fail(tmp_path: Path, clean: set[str], file: str, old: str, new: str) -> None:

@@ -34,6 +34,7 @@ from vicinal.steam._bodies import seed_of
 from vicinal.steam.beacon import Beacon
 from vicinal.steam.frames import Cut, Piece, check_of, payloads, structure
 from vicinal.steam.groups import group_id, subject_hash
+from vicinal.steam.motion import reckon
 from vicinal.steam.reading import read as read_frame
 from vicinal.steam.reassembly import Reassembly as Pieces
 from vicinal.stream import FrameReader, frame
@@ -371,12 +372,20 @@ def group_ids(vector):
 def beacon_frames(vector):
     """The fields are the frame `hex`, which goes out in `structure`."""
     subject, sender, area = subject_hash(vector["subject"]), unhex(vector["sender"]), Proximity.parse(vector["area"])
-    written = Beacon(subject, sender, vector["number"], vector["every"], area, vector["relative"]).encode()
+    moves, velocity = vector["relative"], tuple(vector["velocity"])
+    written = Beacon(subject, sender, vector["number"], vector["every"], area, moves, velocity).encode()
     same(written, unhex(vector["hex"]), "written")
     same(structure(written), unhex(vector["structure"]), "structure")
     found = read_frame(written)
     same((found.subject, found.sender, found.number), (subject, sender, vector["number"]), "read")
-    same((found.every, found.area == area, found.relative), (vector["every"], True, vector["relative"]), "read")
+    same((found.every, found.area == area, found.relative), (vector["every"], True, moves), "read")
+    same(found.velocity, velocity, "velocity")
+
+
+def reckoned_places(vector):
+    """From a place, at a `velocity`, it is `then` elsewhere `ms` later."""
+    found = reckon(vector["lat"], vector["lon"], tuple(vector["velocity"]), vector["ms"])
+    same(found, tuple(vector["then"]), "place")
 
 
 def event_pieces(vector):
@@ -454,6 +463,7 @@ FILES = (
             "hashes": subject_hashes,
             "groups": group_ids,
             "beacons": beacon_frames,
+            "reckoned": reckoned_places,
             "events": event_pieces,
             "bad": bad_frames,
             "strangers": strangers,

@@ -88,6 +88,13 @@ class DeviceShell:
         self.radio = radio
         self._turns = Turns(node, radio.advertise, node.interval)
 
+    def set_fix(self, fix: "Any", now: int) -> None:
+        """What a Location gives; None: nobody knows where this is."""
+        if fix is None:
+            self.node.set_position(None, None, now)
+        else:
+            self.node.set_position(fix.lat, fix.lon, now, fix.velocity)
+
     def service(self, now: int) -> "int | None":
         """Everything there is to do now; gives when it must be called again at the latest, if nothing is heard."""
         for _ in range(_QUEUE_MAX):

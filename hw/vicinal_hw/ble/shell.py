@@ -19,6 +19,7 @@ from typing import Protocol
 
 from vicinal.steam.node import Node
 
+from ..location.fix import Fix
 from .turns import Turns
 
 __all__ = ["Radio", "RadioError", "Shell"]
@@ -77,8 +78,15 @@ class Shell:
         self._offset = max(self._offset, time.time_ns() - monotonic)
         return (monotonic + self._offset) // 1_000_000
 
-    def set_position(self, lat: int | None, lon: int | None) -> None:
-        self.node.set_position(lat, lon, self.now())
+    def set_fix(self, fix: Fix | None) -> None:
+        """What a Location gives: with its speed and heading, where the receiver knows them."""
+        if fix is None:
+            self.set_position(None, None)
+        else:
+            self.set_position(fix.lat, fix.lon, fix.velocity)
+
+    def set_position(self, lat: int | None, lon: int | None, velocity: tuple[int, int] | None = None) -> None:
+        self.node.set_position(lat, lon, self.now(), velocity)
         if lat is not None and lon is not None:
             self.radio.move(lat, lon)
         self.update()

@@ -23,8 +23,6 @@ from .turns import Turns
 __all__ = ["Simulation", "Station"]
 
 MILLISECOND = 1000
-SOONEST = 400
-"""ms; nothing that a node hears has a time that is over sooner: four beacon intervals, of which the least is 100 ms"""
 
 
 class Station:
@@ -45,6 +43,7 @@ class Station:
     def move(self, lat: int, lon: int) -> None:
         self.radio.move(*self._simulation.plane.metres(lat, lon))
         self.node.set_position(lat, lon, self._simulation.now)
+        self.update()
 
     def publish(self, event: Event) -> bool:
         taken = self.node.publish(event, self._simulation.now)
@@ -56,7 +55,10 @@ class Station:
         now = self._simulation.now
         if now < self._start:
             return
-        timer = self._turns.service(now)
+        self._wake(self._turns.service(now))
+
+    def _wake(self, timer: int | None) -> None:
+        now = self._simulation.now
         # One that is set already and comes too early does no harm: what is due is looked up then.
         if timer is not None and (self._timer is None or timer < self._timer):
             self._timer = max(timer, now + 1)
@@ -71,11 +73,8 @@ class Station:
         self.radio.advertise(data, self._interval)
 
     def _on_heard(self, data: bytes, rssi: int, now: int) -> None:
-        moment = self._simulation.now
-        self.node.receive(data, rssi, moment)
-        if self._timer is None or self._timer > moment + SOONEST:
-            self._timer = moment + SOONEST
-            self._simulation._set_timer(self._timer, self)
+        self.node.receive(data, rssi, self._simulation.now)
+        self._wake(self.node.next_timeout())
 
 
 class Simulation:

@@ -53,6 +53,15 @@ class Fix:
         self.heading = heading
         self.accuracy = accuracy
 
+    @property
+    def velocity(self) -> "tuple[int, int] | None":
+        """North and east in 1e-7 degrees a second, as STEAM reckons with it; None: not known."""
+        if self.speed is None or self.heading is None:
+            return None
+        from vicinal.steam.motion import velocity_of
+
+        return velocity_of(self.lat, self.speed, self.heading)
+
     def _all(self) -> "tuple[int | None, ...]":
         return self.lat, self.lon, self.time, self.speed, self.heading, self.accuracy
 

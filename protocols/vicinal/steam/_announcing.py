@@ -4,6 +4,7 @@ Subject and area are filters at the producer: it sends what it has announced and
 moves with it nothing while it does not know where it is.
 
     announce ─▶ three beacons at four times the rate ─▶ one every `every` ms ─▶ unannounce ─▶ three last ones
+                  ▲ moves otherwise than told ──────────┘ two, of an area that moves
 """
 
 from .._compat import MICROPYTHON, Ordered, const
@@ -28,6 +29,10 @@ MAX_ANNOUNCED = 4 if MICROPYTHON else 16
 # First beacons that come faster, and last ones that say that it is over.
 _BURST = const(3)
 _FASTER = const(4)
+# While an area moves: beacons in an interval; and those that tell of a turn, at how many times the rate.
+_COPIES = const(2)
+_TURN_BURST = const(6)
+_TURN_FASTER = const(8)
 
 
 class Announcement:
@@ -43,12 +48,22 @@ class Announcement:
         self.number = 0  # of the next beacon
         self.numbers = 0  # of the next event
         self.sent = 0  # beacons since it was announced, up to _BURST
+        self.turns = 0  # beacons that tell of a turn, still to be sent
         self.farewells = 0  # beacons that say it is over, still to be sent
         self.due = 0
         self.repeat = 0  # pieces of the last event still to be said
+        self.again = 0  # not before, while it moves
         self.last: Outgoing | None = None
-        self.shown: Proximity | None = None  # the area as last announced
+        self.shown: Proximity | None = None  # the area as last announced,
+        self.told = (0, 0)  # how fast it moves,
+        self.told_at = 0  # and when
         self.elastic: Any = None
+
+    @property
+    def usually(self) -> int:
+        """ms between beacons. While an area moves another is said within the interval: one of ten is lost, and who
+        comes towards it must hear of it in time."""
+        return self.every if self.told == (0, 0) else self.every // _COPIES
 
 
 class Announcer:
@@ -107,7 +122,7 @@ class Announcer:
     def withdraw(self, reason: str, owner: "Announcement | None" = None) -> None:
         """The events of one announcement, or of all that are nowhere."""
         for event in list(self.rotation.fresh):
-            if event.owner is owner or (owner is None and self._area_now(event.owner) is None):
+            if event.owner is owner or (owner is None and not self._is_somewhere(event.owner)):
                 self._finish(event, reason)
 
     def _live(self, subject: str) -> Announcement:
@@ -125,7 +140,7 @@ class Announcer:
         if event.identity == (node.name, node.seq):
             node.seq += 1
         node.count("out accepted")
-        if self._area_now(owner) is None:
+        if not self._is_somewhere(owner):
             node.count("out dropped: no position")
             return False
         attrs = event.attrs
@@ -176,7 +191,7 @@ class Announcer:
         found = None
         for one in self.announced.values():
             if one.due <= now and (found is None or one.due < found.due):
-                if one.farewells or self._area_now(one) is not None:
+                if one.farewells or self._is_somewhere(one):
                     found = one
         if found is None:
             return None
@@ -189,19 +204,38 @@ class Announcer:
         else:
             if found.elastic is not None:
                 found.elastic.review(self, found, now)
-            found.shown = self._area_now(found)
+            found.shown = self._area_now(found, now)
+            found.told_at = now
+            if found.area.relative and self.node.velocity != found.told:
+                from .motion import UNIT as STEP
+                from .motion import coded
+
+                north, east = self.node.velocity
+                found.told = (coded(north) * STEP, coded(east) * STEP)
             last = found.last
-            if last is not None and not last.fresh:
+            # Of one that moves once in an interval, as of others, and not with each copy; but each while it is new.
+            usual = found.usually == found.every or now >= found.again
+            if last is not None and not last.fresh and (usual or now < last.expires):
                 found.repeat = last.cut.pieces
+                found.again = now + found.every - found.usually // 2
         if found.sent < _BURST and every:
             found.sent += 1
-        gap = found.every // _FASTER if found.sent < _BURST or not every else found.every
+        if found.sent < _BURST or not every:
+            gap = found.every // _FASTER
+        elif found.turns:
+            found.turns -= 1
+            gap = found.every // _TURN_FASTER
+        else:
+            gap = found.usually
+            if gap != found.every:
+                # A sixteenth more or less: who collided with a neighbour's copy shall not do so with the next.
+                gap += found.every * ((found.number * 73 + self.node.sender[2] * 29 & 63) - 32) // 512
         # Kept in step, unless the radio was away for so long that it would have to catch up.
         found.due = found.due + gap if now < found.due + gap else now + gap
         area = found.shown
         if area is None:
             return None
-        frame = Beacon(found.hash, self.node.sender, found.number, every, area, found.area.relative)
+        frame = Beacon(found.hash, self.node.sender, found.number, every, area, found.area.relative, found.told)
         found.number = found.number + 1 & 0xFF
         self.node.count("out beacons")
         return structure(frame.encode())
@@ -210,7 +244,7 @@ class Announcer:
         """One piece of a last event; announcements take turns, a round each."""
         for found in self.announced.values():
             last = found.last
-            if not found.repeat or last is None or self._area_now(found) is None:
+            if not found.repeat or last is None or not self._is_somewhere(found):
                 continue
             if last.event.attrs.get("Expires", now + 1) <= now:
                 found.last = None
@@ -223,13 +257,31 @@ class Announcer:
         self.node.count("out pieces")
         return event.next_piece(event.owner.hash, self.node.sender)
 
-    def _area_now(self, found: Announcement) -> "Proximity | None":
+    def _is_somewhere(self, found: Announcement) -> bool:
+        return not found.area.relative or self.node.position is not None
+
+    def _area_now(self, found: Announcement, now: int) -> "Proximity | None":
         """Where it is, or None while it is nowhere."""
         area: Proximity = found.area if found.elastic is None else found.elastic.area
         if not area.relative:
             return area
-        position = self.node.position
+        position = self.node.place(now)
         return None if position is None else area.at(position[0], position[1])
+
+    def moved(self, now: int) -> None:
+        """Those who go by what we said last must hear it when it is wrong; but not of every bend by itself."""
+        node = self.node
+        for found in self.announced.values():
+            if found.area.relative and found.shown is not None and not found.farewells:
+                area = self._area_now(found, now)
+                if area is None or (area == found.shown and node.velocity == found.told):
+                    continue
+                from .motion import astray
+
+                then, here = (found.shown.lat, found.shown.lon), (area.lat, area.lon)
+                if astray(then, found.told, here, node.velocity, now - found.told_at, found.every):
+                    found.turns = _TURN_BURST
+                    found.due = min(found.due, max(now, found.told_at + found.every // _TURN_FASTER))
 
     # Time and books
 
@@ -238,7 +290,7 @@ class Announcer:
         times = [
             found.due
             for found in self.announced.values()
-            if found.due > self._asked and (found.farewells or self._area_now(found) is not None)
+            if found.due > self._asked and (found.farewells or self._is_somewhere(found))
         ]
         times += [event.expires for event in self.rotation.fresh]
         return min(times) if times else None

@@ -119,7 +119,7 @@ class Listener:
         except VicinalError:
             node.count("event dropped: undecodable")
             return True
-        if not self._inside(event):
+        if not self._inside(event, now):
             node.count("event dropped: outside")
             return False  # we may come there yet
         wanted = []
@@ -148,10 +148,10 @@ class Listener:
         self._seen[identity] = None
         return False
 
-    def _inside(self, event: "Event") -> bool:
+    def _inside(self, event: "Event", now: int) -> bool:
         """Of an area that the event has for itself. A relative one is its announcement's business."""
         area = event.attrs.get("Proximity")
-        position = self.node.position
+        position = self.node.place(now)
         return area is None or area.relative or (position is not None and area.contains(position[0], position[1]))
 
     def _on_change(self, what: str, group: "Group", now: int) -> None:

@@ -175,7 +175,7 @@ class Elastic:
         # Per 1,000 advertisements: what beacons take, and events of other subjects that wait.
         others = 0
         for other in announcer.announced.values():
-            others += 1000 * node.interval // other.every
+            others += 1000 * node.interval // other.usually
         for event in rotation.fresh:
             if event.owner is not announcement:
                 others += event.cut.pieces * rotation.rounds * 1000 * node.interval // announcement.validity

@@ -33,7 +33,7 @@ COMPANY = const(0xFFFF)
 LEGACY_ROOM = const(28)
 # One AD structure of an extended advertisement that needs no chain.
 MAX_ROOM = const(254)
-MIN_ROOM = const(27)  # a beacon with a rectangle, and two bytes for its successors
+MIN_ROOM = const(27)  # a beacon of a rectangle that moves
 
 VERSION = const(1)
 TAGGED = const(0x10)

@@ -10,7 +10,8 @@ No service gives names: what a group is called is computed from subject and area
          ▲                                           │ ◀────────────────────── │   outside
          └───── four intervals of silence, or the last beacon ─────────────────┘
 
-A node that does not know where it is, is inside of nothing.
+A node that does not know where it is, is inside of nothing. Of what moves, the node or the area, it is reckoned where
+it is meanwhile (motion.py): the edge is crossed when it is, and not when somebody says so next.
 """
 
 from struct import pack
@@ -68,7 +69,7 @@ class Group:
 class Heard:
     """An announcement as it was last heard, and which of its events are done."""
 
-    __slots__ = ("at", "beacon", "done", "group", "inside", "rssi", "subject")
+    __slots__ = ("at", "beacon", "done", "group", "inside", "look", "rssi", "subject")
 
     def __init__(self, subject: str, beacon: "Beacon") -> None:
         self.subject = subject
@@ -76,6 +77,7 @@ class Heard:
         self.group = 0
         self.at = 0
         self.rssi = 0
+        self.look: int | None = None  # when it may be crossed next, if something moves
         self.inside = False
         self.done: list[int] = []  # numbers of the last events that are
 
@@ -97,9 +99,13 @@ class Groups:
         self._due: int | None = None  # nothing is over before
         self._on_change = on_change
         self._position: tuple[int, int] | None = None
+        self._velocity = (0, 0)
+        self._since = 0  # when it was there
 
-    def set_position(self, position: "tuple[int, int] | None", now: int) -> None:
+    def set_position(self, position: "tuple[int, int] | None", velocity: "tuple[int, int]", now: int) -> None:
         self._position = position
+        self._velocity = velocity
+        self._since = now
         for heard in list(self.heard.values()):
             self._see(heard, now)
 
@@ -112,8 +118,9 @@ class Groups:
             if len(self.heard) >= self.max_heard and not self._make_room(now):
                 return "no room"
             heard = Heard(subject, beacon)
-        elif 0 < (heard.beacon.number - beacon.number & 0xFF) < 128:
-            return "late beacon"  # another radio has been faster
+        elif (heard.beacon.number - beacon.number & 0xFF) < 128:
+            # Another radio has been faster; or it is the same again, and no longer where it says.
+            return "" if heard.beacon.number == beacon.number else "late beacon"
         elif not beacon.every:
             self._forget(key, now)
             return ""
@@ -127,8 +134,7 @@ class Groups:
             self._leave(heard, now)
             heard.group = group
         heard.beacon = beacon
-        if self._due is None or heard.until < self._due:
-            self._due = heard.until
+        self._wake(heard.until)
         self._see(heard, now)
         return ""
 
@@ -138,20 +144,45 @@ class Groups:
             self._forget(key, now)
 
     def next_timeout(self) -> "int | None":
-        """Never later than something is over; sometimes sooner."""
+        """Never later than something is over, or crossed; sometimes sooner."""
         return self._due
 
     def handle_timeout(self, now: int) -> None:
         if self._due is None or now < self._due:
             return
-        for key in [key for key, heard in self.heard.items() if now >= heard.until]:
-            self._forget(key, now)
-        times = [heard.until for heard in self.heard.values()]
-        self._due = min(times) if times else None
+        self._due = None
+        for key, heard in list(self.heard.items()):
+            if now >= heard.until:
+                self._forget(key, now)
+                continue
+            self._wake(heard.until)
+            if heard.look is not None:
+                if now >= heard.look:
+                    self._see(heard, now)
+                else:
+                    self._wake(heard.look)
+
+    def _wake(self, time: int) -> None:
+        if self._due is None or time < self._due:
+            self._due = time
+
+    def _is_inside(self, heard: Heard, now: int) -> bool:
+        position, area = self._position, heard.beacon.area
+        heard.look = None
+        if position is None:
+            return False
+        velocity = heard.beacon.velocity
+        if velocity == self._velocity == (0, 0):
+            return area.contains(position[0], position[1])
+        from .motion import ahead, look
+
+        position = ahead(position, self._velocity, now - self._since)
+        inside, heard.look = look(area, velocity, now - heard.at, position, self._velocity, now)
+        self._wake(heard.look)
+        return inside
 
     def _see(self, heard: Heard, now: int) -> None:
-        position = self._position
-        if position is None or not heard.beacon.area.contains(position[0], position[1]):
+        if not self._is_inside(heard, now):
             self._leave(heard, now)
             return
         group = self.joined.get(heard.group)

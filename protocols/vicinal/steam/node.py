@@ -2,7 +2,7 @@
 
     receive(advertisement, rssi, now)      as heard; receive_payload() where a stack has taken it apart
     advertisement(now)                     what goes out at this advertising event, or None
-    set_position(lat, lon, now)            where this is; None, None when nobody knows
+    set_position(lat, lon, now)            where this is; None, None when nobody knows. How fast: see motion.py
     next_timeout(), handle_timeout(now)
 
     announce, unannounce, publish          see _announcing.py, loaded with the first announcement
@@ -54,6 +54,9 @@ class Node:
         self.interval = interval
         self.seq = first_seq
         self.position: tuple[int, int] | None = None
+        self.velocity = (0, 0)
+        self._since = 0  # when it was there
+        self._before: tuple[int, int, int] | None = None  # where and when it was, to tell how fast
         self.counters: dict[str, int] = {}
         self.on_member: Callable[[str, Group, int], None] | None = None
         self.losses: Any = None  # see elastic.py
@@ -107,19 +110,45 @@ class Node:
 
     # Position and time
 
-    def set_position(self, lat: "int | None", lon: "int | None", now: int) -> None:
+    def set_position(
+        self, lat: "int | None", lon: "int | None", now: int, velocity: "tuple[int, int] | None" = None
+    ) -> None:
+        """`velocity` is to the north and to the east, in 1e-7 degrees a second; None: as the last two positions say."""
+        self._since = now
         if lat is None or lon is None:
-            self.position = None
+            self.position = self._before = None
+            self.velocity = (0, 0)
             if self._announcer is not None:
                 self._announcer.withdraw("no position")
         else:
             from ..proximity import _check_position
 
             _check_position(lat, lon)
-            self.position = (lat, lon)
+            before, self.position = self.position, (lat, lon)
+            if velocity is not None:
+                self.velocity = velocity
+            elif self._before is None or (before == self.position and self.velocity == (0, 0)):
+                self._before = (lat, lon, now)
+            else:
+                from .motion import between
+
+                velocity = between(self._before, lat, lon, now)
+                if velocity is not None:
+                    self.velocity = velocity
+                    self._before = (lat, lon, now)
+            if self._announcer is not None:
+                self._announcer.moved(now)
         if self._listener is not None:
-            self._listener.groups.set_position(self.position, now)
+            self._listener.groups.set_position(self.position, self.velocity, now)
         self._finish()
+
+    def place(self, now: int) -> "tuple[int, int] | None":
+        """Where this is, as far as that can be known between two positions."""
+        if self.position is None or self.velocity == (0, 0):
+            return self.position
+        from .motion import ahead
+
+        return ahead(self.position, self.velocity, now - self._since)
 
     def next_timeout(self) -> "int | None":
         known = [part.next_timeout() for part in self._parts()]
@@ -199,7 +228,7 @@ class Node:
             from ._listening import Listener
 
             self._listener = Listener(self)
-            self._listener.groups.set_position(self.position, 0)
+            self._listener.groups.set_position(self.position, self.velocity, self._since)
         return self._listener
 
     def groups(self) -> "list[Group]":

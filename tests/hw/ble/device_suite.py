@@ -11,6 +11,7 @@ from vicinal.event import Event
 from vicinal.proximity import Proximity
 from vicinal.steam.node import Node
 from vicinal_hw.ble.device_radio import DeviceRadio, DeviceShell
+from vicinal_hw.location.fix import Fix
 
 LAT, LON = 533438000, -62546000
 SCAN_RESULT, SCAN_DONE = 5, 6
@@ -152,6 +153,15 @@ def test_events_from_board_to_board():
     assert [event["rate"] for event in got] == [1000, 3000, 5000]
     assert members == ["joined", "left"]
     assert shells[1].radio.counters["dropped"] == 0
+
+
+def test_a_fix_says_where_and_how_fast():
+    car = Node("car", 1)
+    shell = DeviceShell(car, DeviceRadio(FakeAir().radio()))
+    shell.set_fix(Fix(LAT, LON, speed=11132, heading=18000), 5)
+    assert (car.position, car.velocity) == ((LAT, LON), (-1000, 0))
+    shell.set_fix(None, 6)
+    assert (car.position, car.velocity) == (None, (0, 0))
 
 
 def test_service_says_when_to_come_again_and_sends_once_in_an_interval():

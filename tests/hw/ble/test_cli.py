@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from vicinal.event import Event
 from vicinal.filter import Filter
 from vicinal.proximity import Proximity
+from vicinal.steam.beacon import Beacon
 from vicinal.steam.frames import structure
 from vicinal.steam.node import Node
 from vicinal_tools.ble.board import MAX_SENDERS, Board
@@ -65,6 +66,14 @@ def test_a_beacon_and_a_piece_are_explained() -> None:
     assert "with names" in result.output
     moving = invoke("explain", frames(talking(["rate", "license_no"], relative=True))[0].hex())
     assert "moves with its sender" in moving.output
+    assert "stands, or does not say" in moving.output
+
+
+def test_a_speed_is_said_as_people_say_it() -> None:
+    area = Proximity.circle(533438000, -62546000, 150)
+    for velocity, text in (((1280, 0), "51 km/h towards 0 degrees"), ((0, -2048), "49 km/h towards 270 degrees")):
+        frame = Beacon(b"abc", b"xyz", 0, 1000, area, True, velocity).encode()
+        assert dict(describe(frame)[0])["speed"] == text
 
 
 def test_parity_and_the_end_are_named() -> None:

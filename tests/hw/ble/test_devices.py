@@ -14,7 +14,7 @@ from vicinal_tools.stage import compile_file
 ROOT = Path(__file__).parents[3]
 HW = ROOT / "hw"
 MICROPYTHON = ROOT / ".tools" / "micropython" / "micropython"
-DEVICE_FILES = ["__init__", "ble/__init__", "ble/device_radio", "ble/turns"]
+DEVICE_FILES = ["__init__", "ble/__init__", "ble/device_radio", "ble/turns", "location/__init__", "location/fix"]
 TESTS = sorted(name for name in vars(device_suite) if name.startswith("test_"))
 
 

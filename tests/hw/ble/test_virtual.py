@@ -22,6 +22,7 @@ from vicinal_hw.ble import _host
 from vicinal_hw.ble.positions import Plane
 from vicinal_hw.ble.shell import RadioError, Shell
 from vicinal_hw.ble.virtual import VirtualRadio, known
+from vicinal_hw.location.fix import Fix
 
 PATIENCE = 10.0
 LAT, LON = 533438000, -62546000
@@ -276,7 +277,10 @@ def test_a_shell_says_when_its_radio_is_lost(air_name: str) -> None:
             with pytest.raises(RadioError, match="is gone"):
                 async with asyncio.timeout(PATIENCE):
                     await shell.failed
-        async with Shell(Node("car", 1), VirtualRadio(air_name, LAT, LON)):
-            pass
+        async with Shell(Node("car", 1), VirtualRadio(air_name, LAT, LON)) as shell:
+            shell.set_fix(Fix(LAT, LON, speed=11132, heading=0))
+            assert (shell.node.position, shell.node.velocity) == ((LAT, LON), (1000, 0))
+            shell.set_fix(None)
+            assert shell.node.position is None
 
     asyncio.run(test())

@@ -182,6 +182,12 @@ def test_what_no_fix_is():
     assert len({Fix(1, 2, 3), Fix(1, 2, 3)}) == 1
 
 
+def test_how_fast_in_degrees():
+    assert Fix(0, 0).velocity is Fix(0, 0, speed=5).velocity is Fix(0, 0, heading=5).velocity is None
+    assert Fix(0, 0, speed=11132, heading=0).velocity == (1000, 0)
+    assert Fix(600000000, 0, speed=11132, heading=27000).velocity == (0, -2000)
+
+
 def test_a_track():
     track = Track([Fix(0, 0, 10000, 1000, 35900), Fix(100, -50, 11000, 2000, 100)], 500000)
     assert track.fix(499999) is None

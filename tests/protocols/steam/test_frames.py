@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from vicinal.errors import LimitError, RemoteProtocolError
 from vicinal.proximity import Proximity
 from vicinal.steam.beacon import Beacon, check_area, read_beacon
-from vicinal.steam.frames import LEGACY_ROOM, MAX_ROOM, Cut, Piece, check_of, data_of, payloads, read_piece, structure
+from vicinal.steam.frames import (
+    LEGACY_ROOM,
+    MAX_ROOM,
+    MIN_ROOM,
+    Cut,
+    Piece,
+    check_of,
+    data_of,
+    payloads,
+    read_piece,
+    structure,
+)
 from vicinal.steam.groups import fnv24, subject_hash
 from vicinal.steam.reading import read
 
@@ -154,21 +165,32 @@ def test_as_few_chunks_as_the_room_allows(room: int, one: int, most: int) -> Non
 
 positions = st.tuples(st.integers(-900000000, 900000000), st.integers(-1800000000, 1800000000))
 sizes = st.integers(1, 65535)
+speeds = st.tuples(*[st.integers(-127, 127).map(lambda step: step * 64)] * 2)
 
 
 @spec("STEAM-13", "STEAM-14", "STEAM-16")
-@given(threes, threes, st.integers(0, 255), st.integers(0, 255), positions, sizes, sizes | st.none(), st.booleans())
+@given(
+    threes, threes, st.integers(0, 255), st.integers(0, 255), positions, sizes, sizes | st.none(), speeds | st.none()
+)
 def test_a_beacon_is_read_as_it_was_written(
-    subject: bytes, sender: bytes, number: int, tenths: int, at: tuple[int, int], x: int, y: int | None, moves: bool
+    subject: bytes,
+    sender: bytes,
+    number: int,
+    tenths: int,
+    at: tuple[int, int],
+    x: int,
+    y: int | None,
+    speed: tuple[int, int] | None,
 ) -> None:
+    moves, velocity = speed is not None, speed or (0, 0)
     area = Proximity.circle(*at, x) if y is None else Proximity.rectangle(*at, x, y)
-    written = Beacon(subject, sender, number, tenths * 100, area, moves).encode()
-    assert len(written) == (19 if y is None else 21)
-    assert len(structure(written)) <= LEGACY_ROOM
+    written = Beacon(subject, sender, number, tenths * 100, area, moves, velocity).encode()
+    assert len(written) == (19 if y is None else 21) + 2 * moves
+    assert len(structure(written)) <= MIN_ROOM < LEGACY_ROOM
     found = read(written)
     assert isinstance(found, Beacon)
     assert (found.subject, found.sender, found.number, found.every) == (subject, sender, number, tenths * 100)
-    assert (found.area, found.relative) == (area, moves)
+    assert (found.area, found.relative, found.velocity) == (area, moves, velocity)
     for size in itertools.chain(range(1, len(written)), [len(written) + 1]):
         with pytest.raises(RemoteProtocolError, match="a beacon of"):
             read((written + b"\0")[:size])

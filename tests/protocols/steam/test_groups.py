@@ -169,7 +169,8 @@ def test_late_beacons_change_nothing(number: int, step: int) -> None:
     node.receive(beacon(number), -60, 0)
     node.receive(beacon((number + step) % 256, area=around(5)), -60, 1)
     late = step >= 129
-    assert node.heard()[0].beacon.area == (around(300) if late else around(5))
+    assert node.heard()[0].beacon.area == (around(300) if late or not step else around(5))
+    assert node.heard()[0].at == (0 if late or not step else 1)
     assert node.counters.get("in dropped: late beacon", 0) == late
 
 

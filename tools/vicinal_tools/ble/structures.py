@@ -5,6 +5,7 @@
 Whatever the bytes are, something is said about them, and nothing is raised: `Part.wrong` is what is not in order.
 """
 
+import math
 from typing import NamedTuple
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from vicinal.steam.frames import COMPANY
 from vicinal.steam.groups import group_id, subject_hash
 from vicinal.steam.reading import read
 
-__all__ = ["Part", "area_text", "describe", "explain", "from_hex"]
+__all__ = ["Part", "area_text", "describe", "explain", "from_hex", "speed_text"]
 
 MAX_BYTES = 1650
 """the longest advertisement there is: extended, in a chain"""
@@ -139,6 +140,7 @@ def describe(frame: bytes, subjects: tuple[str, ...] = ()) -> tuple[list[tuple[s
             ("number", str(found.number)),
             ("next in", f"{found.every} ms" if found.every else over),
             ("area", area_text(found.area, found.relative)),
+            *([("speed", speed_text(found.velocity, found.area.lat))] if found.relative else []),
             ("group", f"{group:06x}"),
         ], ""
     what = "parity of" if found.index == found.count and found.count > 1 else f"piece {found.index + 1} of"
@@ -155,3 +157,11 @@ def area_text(area: Proximity, moves: bool) -> str:
     place = f"{area.lat / 1e7:.7f}, {area.lon / 1e7:.7f}"
     shape = f"{area.dimx} x {area.dimy} m around" if area.shape == RECTANGLE else f"circle of {area.dimx} m around"
     return f"{shape} {place}{', moves with its sender' * moves}"
+
+
+def speed_text(velocity: tuple[int, int], lat: int) -> str:
+    """1e-7 degrees a second, as people say it."""
+    north, east = velocity[0] * 0.01113, velocity[1] * 0.01113 * math.cos(math.radians(lat / 1e7))
+    if velocity == (0, 0):
+        return "stands, or does not say"
+    return f"{math.hypot(north, east) * 3.6:.0f} km/h towards {math.degrees(math.atan2(east, north)) % 360:.0f} degrees"

@@ -5,17 +5,20 @@
                      publish too; all subscribe to "Speed"
     ambulances       announce "Siren" in a circle that moves with them
 
-The judge takes positions at each tick. Of an event, those are **expected** who are interested, were in the sender's
-reach one beacon interval before, and are inside its area and in reach at every tick from then to the deadline; of an
-area that moves, inside wherever it was in the last beacon interval, as nobody hears of it more often. Counted:
+Everybody moves at each tick, and a receiver tells them their positions, and no more, at every fifth: each at another.
+The judge takes the true positions at each tick. Of an event, those are **expected** who are interested, were in the
+sender's reach one beacon interval before, and are inside its area and in reach at every tick from when it was published
+to the deadline. Counted:
 
     in time          deliveries to them before the deadline
     late, missed     the rest of them
-    outside          deliveries to somebody who is outside the area, by more than he and it can have moved since the
-                     beacon that he goes by
+    outside          deliveries to somebody who is outside the area, by more than he can have gone astray since the
+                     last fix, and of an area that moves both of them since the last fix and a beacon interval
     twice            deliveries of an event that he had before
 
-Of an ambulance's area: how long after somebody is inside in fact he has joined, and how long after he is not, left.
+Of an ambulance's area: whoever enters or leaves it is to know that. How long after it he does is a join or a leave, 0
+if he knew before. And whoever believes what is not so, for whatever reason, for how long he does is an error: late
+ones, those who knew too soon, and those who turned around at the edge.
 """
 
 from collections import deque
@@ -37,8 +40,9 @@ from .town import FAST, Town, Vehicle
 __all__ = ["Result", "Trial"]
 
 LAT, LON = 533438000, -62546000
-TICK = 500
-"""ms between positions, as of a receiver that gives two a second"""
+TICK = 100
+FIX = 500
+"""ms between positions that a node is told, as of a receiver that gives two a second"""
 EVERY, VALIDITY = 1000, 2000
 ROOM = 31
 """bytes: a whole legacy advertisement"""
@@ -58,8 +62,10 @@ class Result(NamedTuple):
     delays: list[int]
     """ms, of those in time"""
     joins: list[int]
-    """ms from being inside an ambulance's area to having joined"""
+    """ms from being inside an ambulance's area to having joined; 0: not later"""
     leaves: list[int]
+    errors: list[int]
+    """ms of believing to be inside or outside when it is not so"""
     frames: int
     """advertising events on the air"""
     heard: float
@@ -115,9 +121,13 @@ class Trial:
         self._by_identity: dict[tuple[str, int], _Sent] = {}
         self._numbers = {"expected": 0, "in time": 0, "late": 0, "outside": 0, "twice": 0, "published": 0}
         self._delays: list[int] = []
-        self._changing: dict[tuple[_Party, int], int] = {}
-        """who is inside of an ambulance's area in fact and no member yet, or the other way round, since when"""
+        self._inside: set[tuple[_Party, int]] = set()
+        """who is inside of an ambulance's area in fact"""
         self._members: set[tuple[_Party, int]] = set()
+        """and who believes it"""
+        self._wrong: dict[tuple[_Party, int], tuple[int, bool]] = {}
+        """who believes what is not so, since when, and whether because he moved and does not know"""
+        self._errors: list[int] = []
         self._joins: list[int] = []
         self._leaves: list[int] = []
         self.parties: list[_Party] = []
@@ -146,6 +156,7 @@ class Trial:
             self._delays,
             self._joins,
             self._leaves,
+            self._errors,
             air.events,
             air.heard / max(1, air.reached),
         )
@@ -200,10 +211,10 @@ class Trial:
         return party.station.radio.reach
 
     def _judge(self, sent: _Sent) -> None:
-        """Who left the area, or the reach, is expected no more; whichever beacon of the last interval he goes by."""
-        trail, most = sent.sender.trail, min(sent.radius, self._reach(sent.sender))
+        """Who left the area, or the reach, is expected no more."""
+        place, most = sent.sender.place, min(sent.radius, self._reach(sent.sender))
         for party in list(sent.expected):
-            if any(_apart(party.place, place) > most for place in trail):
+            if _apart(party.place, place) > most:
                 del sent.expected[party]
 
     def _tick(self, now: int) -> None:
@@ -212,7 +223,10 @@ class Trial:
                 party.vehicle.drive(TICK / 1000)
                 party.place = party.vehicle.place
                 party.trail.append(party.place)
-                party.station.move(*self.plane.degrees(*party.place))
+                if (now // TICK + party.number) % (FIX // TICK) == 0:
+                    party.station.move(*self.plane.degrees(*party.place))
+                else:
+                    party.station.radio.move(*party.place)
         still = []
         for sent in self._open:
             self._judge(sent)
@@ -237,8 +251,8 @@ class Trial:
             self._numbers["twice"] += 1
         party.got[identity] = now
         sent = self._by_identity[identity]
-        # The beacon may be four intervals old, and the positions are those of the last tick.
-        moved = FAST * (1 + (party.vehicle is not None)) * (4 * EVERY + TICK) / 1000 if sent.moving else 1.0
+        speed = FAST * ((party.vehicle is not None) + sent.moving)
+        moved = 1.0 + speed * (FIX + (EVERY if sent.moving else 0)) / 1000
         if _apart(party.place, sent.sender.place) > sent.radius + moved:
             self._numbers["outside"] += 1
 
@@ -254,27 +268,42 @@ class Trial:
             self._members.add(key)
         else:
             self._members.discard(key)
-        since = self._changing.pop(key, None)
-        if since is not None and since > WARM_UP:
-            (self._joins if what == "joined" else self._leaves).append(now - since)
+        late = self._weigh(key, False, now)
+        if late is not None:
+            (self._joins if what == "joined" else self._leaves).append(late)
 
     def _watch(self, now: int) -> None:
-        """Who turns around at the edge before anybody can know is neither late nor in time."""
         for number, ambulance in self.ambulances.items():
-            if "Siren" not in ambulance.announces:
-                continue
             for party in self.parties:
-                if party is not ambulance:
-                    key = (party, number)
-                    if (_apart(party.place, ambulance.place) <= SIREN_RADIUS) == (key in self._members):
-                        self._changing.pop(key, None)
-                    else:
-                        self._changing.setdefault(key, now)
+                if party is ambulance:
+                    continue
+                key = (party, number)
+                inside = _apart(party.place, ambulance.place) <= SIREN_RADIUS
+                if inside == (key in self._inside):
+                    continue
+                if inside:
+                    self._inside.add(key)
+                else:
+                    self._inside.remove(key)
+                self._weigh(key, True, now)
+                if key not in self._wrong and now > WARM_UP and inside == (key in self._members):
+                    (self._joins if inside else self._leaves).append(0)
+
+    def _weigh(self, key: tuple[_Party, int], in_fact: bool, now: int) -> int | None:
+        """After something has changed, in fact or in belief; how late, when it is belief that follows."""
+        if (key in self._inside) != (key in self._members):
+            self._wrong.setdefault(key, (now, in_fact))
+            return None
+        since, was_fact = self._wrong.pop(key, (0, False))
+        if since <= WARM_UP:
+            return None
+        self._errors.append(now - since)
+        return now - since if was_fact and not in_fact else None
 
     def overdue(self) -> int:
-        """How many are inside, or outside, of an ambulance's area since more than two intervals, and do not know."""
-        late = self.simulation.now - 2 * EVERY
-        return sum(since < late for since in self._changing.values())
+        """How many are wrong about an ambulance's area since more than an interval, at the end."""
+        late = self.simulation.now - EVERY
+        return sum(WARM_UP < since < late for since, _ in self._wrong.values())
 
 
 def _apart(one: tuple[float, float], other: tuple[float, float]) -> float:
