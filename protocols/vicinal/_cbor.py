@@ -6,8 +6,6 @@
 _cbor_read.py reads it, strictly; the two are the definition. On CPython, messages in good order go through cbor2.
 """
 
-import struct
-
 from . import limits
 from .errors import LocalProtocolError
 
@@ -74,37 +72,18 @@ def _first(pair: "tuple[bytes, Any]") -> bytes:
     return pair[0]
 
 
+_float_bytes: "Any" = None
+
+
 def float_bytes(value: float) -> bytes:
-    """The shortest of the three forms that keeps the value; one NaN."""
-    if value != value:
-        return b"\xf9\x7e\x00"
-    infinite = value in (float("inf"), float("-inf"))
-    # Past the largest single CPython raises and MicroPython gives infinity.
-    if infinite or -3.4028234663852886e38 <= value <= 3.4028234663852886e38:
-        single = struct.pack(">f", value)
-        if struct.unpack(">f", single)[0] == value:
-            half = _half_of(int.from_bytes(single, "big"))
-            return b"\xfa" + single if half < 0 else b"\xf9" + half.to_bytes(2, "big")
-    return b"\xfb" + struct.pack(">d", value)
+    """See _cbor_float.py, which is loaded with the first float and found without a search after that."""
+    global _float_bytes
+    if _float_bytes is None:
+        from ._cbor_float import float_bytes as found
 
-
-def _half_of(single: int) -> int:
-    """The 16 bits of a single-precision number, or -1 if they cannot hold it."""
-    sign = single >> 16 & 0x8000
-    exponent = single >> 23 & 0xFF
-    mantissa = single & 0x7FFFFF
-    if exponent == 255:
-        return sign | 0x7C00
-    if exponent == 0 and mantissa == 0:
-        return sign
-    if 113 <= exponent <= 142 and not mantissa & 0x1FFF:
-        return sign | (exponent - 112) << 10 | mantissa >> 13
-    shift = 126 - exponent
-    if 14 <= shift <= 23:  # subnormal as a half
-        mantissa |= 0x800000
-        if not mantissa & ((1 << shift) - 1):
-            return sign | mantissa >> shift
-    return -1
+        _float_bytes = found
+    data: bytes = _float_bytes(value)
+    return data
 
 
 def too_many(item: "Any", most: int = limits.MAX_ITEMS) -> bool:

@@ -6,10 +6,7 @@
 Apart from writing, because a node that only sends does not load it. On CPython it says why a message is refused.
 """
 
-import struct
-
 from . import limits
-from ._cbor import float_bytes
 from ._compat import decode_utf8
 from .errors import RemoteProtocolError
 
@@ -124,21 +121,9 @@ class _Reader:
         if info < 25:
             raise RemoteProtocolError("undefined" if n == 23 else f"simple value {n}", start)
         raw = bytes(self.data[start + 1 : self.pos])
-        if info == 25:
-            number = _from_half(n)
-        else:
-            number = struct.unpack(">f" if info == 26 else ">d", raw)[0]
+        from ._cbor_float import float_bytes, float_of
+
+        number = float_of(info, n, raw)
         if float_bytes(number) != bytes(self.data[start : self.pos]):
             raise RemoteProtocolError(f"float {number} is longer than needed", start)
         return number
-
-
-def _from_half(bits: int) -> float:
-    exponent, mantissa = bits >> 10 & 31, bits & 0x3FF
-    if exponent == 31:
-        number = float("nan") if mantissa else float("inf")
-    elif exponent == 0:
-        number = mantissa / 16777216
-    else:
-        number = (1024 + mantissa) * 2.0 ** (exponent - 25)
-    return -number if bits & 0x8000 else number

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import limits
-from ._cbor import float_bytes
+from ._cbor_float import float_bytes
 from .errors import LocalProtocolError
 from .event import Event, attributes_module
 from .filter._ast import ATTRIBUTE, PARAM

@@ -17,6 +17,8 @@ centimetres over 100 km:
     east  = 2 N cos(lat_m) sin(dlon/2)
     north = 2 M sin(dlat/2) cos(dlon/2)
     chord = sqrt(east^2 + north^2),  distance = the arc over that chord
+
+Strings, and areas against areas, are in _areas.py: a node that only asks whether it is inside does not load them.
 """
 
 import math
@@ -24,7 +26,7 @@ import math
 from . import limits
 from .errors import LimitError, LocalProtocolError
 
-__all__ = ["CIRCLE", "RECTANGLE", "Proximity", "distance", "parse_degrees"]
+__all__ = ["CIRCLE", "RECTANGLE", "Proximity", "distance"]
 
 CIRCLE = 0
 RECTANGLE = 1
@@ -68,22 +70,9 @@ class Proximity:
 
     @classmethod
     def parse(cls, text: str) -> "Proximity":
-        fields = [field.strip() for field in text.split(",")]
-        if fields[0] not in ("0", "1"):
-            raise LocalProtocolError(f"proximity {text!r}: type is {fields[0]!r}, want 0 (circle) or 1 (rectangle)")
-        want = 5 if fields[0] == "0" else 6
-        if len(fields) != want:
-            raise LocalProtocolError(f"proximity {text!r} has {len(fields)} fields, want {want}")
-        if fields[1] not in ("0", "1"):
-            raise LocalProtocolError(
-                f"proximity {text!r}: sub-type is {fields[1]!r}, want 0 (absolute) or 1 (relative)"
-            )
-        sizes = [_whole_metres(field, text) for field in fields[4:]]
-        try:
-            lat, lon = parse_degrees(fields[2]), parse_degrees(fields[3])
-        except ValueError:
-            raise LocalProtocolError(f"proximity {text!r}: {fields[2]!r}, {fields[3]!r} are not degrees")
-        return cls(int(fields[0]), fields[1] == "1", lat, lon, *sizes)
+        from ._areas import parse
+
+        return parse(text)
 
     @classmethod
     def from_fields(cls, fields: "list[int]") -> "Proximity":
@@ -97,8 +86,9 @@ class Proximity:
         return cls(fields[0], fields[1] == 1, *fields[2:])
 
     def __str__(self) -> str:
-        head = f"{self.shape}, {int(self.relative)}, {_degrees(self.lat)}, {_degrees(self.lon)}, {self.dimx}"
-        return head if self.shape == CIRCLE else f"{head}, {self.dimy}"
+        from ._areas import to_text
+
+        return to_text(self)
 
     def __repr__(self) -> str:
         return f"Proximity.parse({str(self)!r})"
@@ -137,35 +127,15 @@ class Proximity:
 
     def covers(self, other: "Proximity") -> bool:
         """Whether every point of `other` is inside. Exact for circles; up to the flatness of the Earth else."""
-        self._want_absolute()
-        other._want_absolute()
-        if self.shape == CIRCLE and other.shape == CIRCLE:
-            return distance(self.lat, self.lon, other.lat, other.lon) + other.dimx <= self.dimx
-        east, north = _offset(self.lat, self.lon, other.lat, other.lon)
-        half_x, half_y = other._half()
-        far_x, far_y = abs(east) + half_x, abs(north) + half_y
-        if self.shape == CIRCLE:
-            return math.sqrt(far_x * far_x + far_y * far_y) <= self.dimx
-        return far_x * 2 <= self.dimx and far_y * 2 <= self.dimy
+        from ._areas import covers
+
+        return covers(self, other)
 
     def overlaps(self, other: "Proximity") -> bool:
         """Whether some point is in both."""
-        self._want_absolute()
-        other._want_absolute()
-        if self.shape == CIRCLE and other.shape == CIRCLE:
-            return distance(self.lat, self.lon, other.lat, other.lon) <= self.dimx + other.dimx
-        east, north = _offset(self.lat, self.lon, other.lat, other.lon)
-        if self.shape == RECTANGLE and other.shape == RECTANGLE:
-            return abs(east) * 2 <= self.dimx + other.dimx and abs(north) * 2 <= self.dimy + other.dimy
-        box, disc = (self, other) if self.shape == RECTANGLE else (other, self)
-        half_x, half_y = box._half()
-        gap_x, gap_y = max(0.0, abs(east) - half_x), max(0.0, abs(north) - half_y)
-        return math.sqrt(gap_x * gap_x + gap_y * gap_y) <= disc.dimx
+        from ._areas import overlaps
 
-    def _half(self) -> "tuple[float, float]":
-        if self.shape == CIRCLE:
-            return _float(self.dimx), _float(self.dimx)
-        return _float(self.dimx) / 2, _float(self.dimy) / 2
+        return overlaps(self, other)
 
     def _want_absolute(self) -> None:
         if self.relative:
@@ -182,25 +152,6 @@ def distance(lat1: int, lon1: int, lat2: int, lon2: int) -> float:
         square = half * half
         return 2 * _MEAN_RADIUS * half * (1 + square / 6 + square * square * 3 / 40)
     return 2 * _MEAN_RADIUS * math.asin(min(1.0, half))
-
-
-def bounding_box(lat: int, lon: int, metres: int) -> "tuple[int, int, int, int] | None":
-    """south, west, north, east around a circle, never too small; None where it is very large, or holds a pole or
-    the date line."""
-    if metres > 1000000:
-        return None
-    # 110,574 m is the shortest degree of latitude; two metres and one part in a thousand for rounding.
-    reach = _float(metres + 2) * 1.001
-    dlat = int(reach / 110574.0 * 1e7) + 1
-    south, north = lat - dlat, lat + dlat
-    widest = max(abs(south), abs(north))
-    if widest >= 890000000:
-        return None
-    dlon = int(reach / (111319.0 * math.cos(_float(widest) * _RADIAN)) * 1e7) + 1
-    west, east = lon - dlon, lon + dlon
-    if west < -limits.MAX_LON or east > limits.MAX_LON:
-        return None
-    return south, west, north, east
 
 
 def _offset(lat1: int, lon1: int, lat2: int, lon2: int) -> "tuple[float, float]":
@@ -226,33 +177,3 @@ def _check_position(lat: int, lon: int) -> None:
         raise LimitError("latitude", repr(lat), "-900000000 .. 900000000 (1e-7 degrees)")
     if type(lon) is not int or not -limits.MAX_LON <= lon <= limits.MAX_LON:
         raise LimitError("longitude", repr(lon), "-1800000000 .. 1800000000 (1e-7 degrees)")
-
-
-def parse_degrees(text: str) -> int:
-    """Decimal degrees as 1e-7 degrees, by digits and not by float; past the seventh decimal it rounds."""
-    body = text[1:] if text[:1] in ("-", "+") else text
-    whole, _, fraction = body.partition(".")
-    if not _digits(whole + fraction) or len(whole) > 3:
-        raise ValueError(text)
-    digits = (fraction + "00000000")[:8]
-    value = int((whole or "0") + digits)
-    value = (value + 5) // 10
-    return -value if text[:1] == "-" else value
-
-
-def _digits(text: str) -> bool:
-    return text != "" and all(["0" <= char <= "9" for char in text])
-
-
-def _degrees(value: int) -> str:
-    digits = str(abs(value))
-    digits = "0" * (8 - len(digits)) + digits
-    text = (digits[:-7] + "." + digits[-7:]).rstrip("0").rstrip(".")
-    return "-" + text if value < 0 else text
-
-
-def _whole_metres(field: str, text: str) -> int:
-    whole, _, fraction = field.partition(".")
-    if not _digits(whole) or len(whole) > 8 or fraction.strip("0"):
-        raise LocalProtocolError(f"proximity {text!r}: size {field!r} is not in whole metres")
-    return int(whole)

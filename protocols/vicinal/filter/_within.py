@@ -5,8 +5,9 @@ Africa, so that is asked about.
 """
 
 from .. import limits
+from .._areas import bounding_box, parse_degrees
 from ..errors import LimitError
-from ..proximity import Proximity, bounding_box, distance, parse_degrees
+from ..proximity import Proximity, distance
 from ._ast import PARAM, Compare, IsNull, Name, Node, Not, Within
 
 TYPE_CHECKING = False

@@ -29,10 +29,9 @@ MAX_ANNOUNCED = 4 if MICROPYTHON else 16
 # First beacons that come faster, and last ones that say that it is over.
 _BURST = const(3)
 _FASTER = const(4)
-# While an area moves: beacons in an interval; and those that tell of a turn, at how many times the rate.
+# While an area moves: beacons in an interval; and at how many times the rate those are that tell of a turn.
 _COPIES = const(2)
-_TURN_BURST = const(6)
-_TURN_FASTER = const(8)
+_TURN_FASTER = const(8)  # motion's too
 
 
 class Announcement:
@@ -107,23 +106,6 @@ class Announcer:
         found.elastic = elastic
         found.sent = found.farewells = 0
         found.due = now
-
-    def unannounce(self, subject: str, now: int) -> None:
-        found = self._live(subject)
-        self.withdraw("unannounced", found)
-        found.last = None
-        found.repeat = 0
-        if found.shown is None:
-            del self.announced[subject]
-        else:
-            found.farewells = _BURST
-            found.due = now
-
-    def withdraw(self, reason: str, owner: "Announcement | None" = None) -> None:
-        """The events of one announcement, or of all that are nowhere."""
-        for event in list(self.rotation.fresh):
-            if event.owner is owner or (owner is None and not self._is_somewhere(event.owner)):
-                self._finish(event, reason)
 
     def _live(self, subject: str) -> Announcement:
         found = self.announced.get(subject)
@@ -207,11 +189,9 @@ class Announcer:
             found.shown = self._area_now(found, now)
             found.told_at = now
             if found.area.relative and self.node.velocity != found.told:
-                from .motion import UNIT as STEP
-                from .motion import coded
+                from .motion import said
 
-                north, east = self.node.velocity
-                found.told = (coded(north) * STEP, coded(east) * STEP)
+                found.told = said(self.node.velocity)
             last = found.last
             # Of one that moves once in an interval, as of others, and not with each copy; but each while it is new.
             usual = found.usually == found.every or now >= found.again
@@ -267,21 +247,6 @@ class Announcer:
             return area
         position = self.node.place(now)
         return None if position is None else area.at(position[0], position[1])
-
-    def moved(self, now: int) -> None:
-        """Those who go by what we said last must hear it when it is wrong; but not of every bend by itself."""
-        node = self.node
-        for found in self.announced.values():
-            if found.area.relative and found.shown is not None and not found.farewells:
-                area = self._area_now(found, now)
-                if area is None or (area == found.shown and node.velocity == found.told):
-                    continue
-                from .motion import astray
-
-                then, here = (found.shown.lat, found.shown.lon), (area.lat, area.lon)
-                if astray(then, found.told, here, node.velocity, now - found.told_at, found.every):
-                    found.turns = _TURN_BURST
-                    found.due = min(found.due, max(now, found.told_at + found.every // _TURN_FASTER))
 
     # Time and books
 

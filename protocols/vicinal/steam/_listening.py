@@ -10,9 +10,8 @@ from .._compat import MICROPYTHON, Ordered, const
 from ..errors import LimitError, LocalProtocolError, VicinalError
 from ._bodies import decode, seed_of
 from .beacon import read_beacon
-from .frames import FULL, check_of, read_piece
+from .frames import FULL, check_of, data_of, read_piece
 from .groups import SILENCE, Groups, clash, subject_hash
-from .reassembly import Reassembly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class Listener:
         self.node = node
         self.subscriptions: dict[bytes, _Subscription] = {}
         self.groups = Groups(self._on_change)
-        self.reassembly = Reassembly(node.drop)
+        self.reassembly: Any = None  # loaded with the first event of several pieces
         self._seen: dict[tuple[str, int], None] = Ordered()
 
     def subscribe(self, subject: str, condition: "Any", handler: "Any", names: "Sequence[str] | None") -> None:
@@ -61,17 +60,6 @@ class Listener:
         elif found.names != wanted:
             raise LocalProtocolError(f"subject {subject!r} has the names {found.names}, not {wanted}")
         found.handlers.append((condition, handler))
-
-    def unsubscribe(self, subject: str, handler: "Any", now: int) -> None:
-        key = subject_hash(subject)
-        found = self.subscriptions.get(key)
-        rest = [] if found is None else [pair for pair in found.handlers if pair[1] is not handler]
-        if found is None or found.subject != subject or len(rest) == len(found.handlers):
-            raise LocalProtocolError(f"subject {subject!r} has no such subscription")
-        found.handlers = rest
-        if not rest:
-            del self.subscriptions[key]
-            self.groups.drop(subject, now)
 
     # What comes from the air
 
@@ -99,10 +87,18 @@ class Listener:
             return drop("no names")
         if piece.number in heard.done:
             return drop("repeated")
-        used = self.reassembly.used
-        found = self.reassembly.receive(piece, now, SILENCE * heard.beacon.every)
+        if piece.count == 1:
+            found = data_of([piece.chunk])
+            if found is None:
+                return drop("malformed")
+        else:
+            if self.reassembly is None:
+                from .reassembly import Reassembly
+
+                self.reassembly = Reassembly(drop)
+            found = self.reassembly.receive(piece, now, SILENCE * heard.beacon.every)
         if found is not None:
-            self.node.count("in pieces", self.reassembly.used - used)
+            self.node.count("in pieces", piece.count)
             if self._assembled(subscription, piece.typed, found[0], found[1], now):
                 heard.done = heard.done[1 - _REMEMBERED :] + [piece.number]
         return None

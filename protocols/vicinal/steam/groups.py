@@ -138,11 +138,6 @@ class Groups:
         self._see(heard, now)
         return ""
 
-    def drop(self, subject: str, now: int) -> None:
-        """Nobody here wants it any more."""
-        for key in [key for key, heard in self.heard.items() if heard.subject == subject]:
-            self._forget(key, now)
-
     def next_timeout(self) -> "int | None":
         """Never later than something is over, or crossed; sometimes sooner."""
         return self._due

@@ -17,6 +17,7 @@ from ..proximity import CIRCLE, _offset, _wrap, distance
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..proximity import Proximity
+    from ._announcing import Announcer
 
 __all__ = ["STILL", "astray", "between", "coded", "look", "reckon"]
 
@@ -34,6 +35,9 @@ _LONGEST = const(2000)
 _AHEAD = const(2000)
 # How far off members may be one interval after a beacon before another is due: 3.3 m to the north, less to the east.
 _DRIFT = const(300)
+# And how many then, at how many times the rate.
+_TURN_BURST = const(6)
+_TURN_FASTER = const(8)
 # Looks are taken at whole multiples of this, so that many areas are one timer.
 _GRID = const(50)
 
@@ -61,6 +65,25 @@ def reckon(lat: int, lon: int, velocity: "tuple[int, int]", time: int) -> "tuple
 def ahead(position: "tuple[int, int]", velocity: "tuple[int, int]", time: int) -> "tuple[int, int]":
     """Where a node is, so many ms after it was told its position."""
     return reckon(position[0], position[1], velocity, max(0, min(time, _AHEAD)))
+
+
+def said(velocity: "tuple[int, int]") -> "tuple[int, int]":
+    """A velocity as those know it who hear a beacon."""
+    return coded(velocity[0]) * UNIT, coded(velocity[1]) * UNIT
+
+
+def turned(announcer: "Announcer", now: int) -> None:
+    """Those who go by what we said last must hear it when it is wrong; but not of every bend by itself."""
+    velocity = announcer.node.velocity
+    for found in announcer.announced.values():
+        if found.area.relative and found.shown is not None and not found.farewells:
+            area = announcer._area_now(found, now)
+            if area is None or (area == found.shown and velocity == found.told):
+                continue
+            then, here = (found.shown.lat, found.shown.lon), (area.lat, area.lon)
+            if astray(then, found.told, here, velocity, now - found.told_at, found.every):
+                found.turns = _TURN_BURST
+                found.due = min(found.due, max(now, found.told_at + found.every // _TURN_FASTER))
 
 
 def astray(

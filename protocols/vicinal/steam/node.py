@@ -119,15 +119,18 @@ class Node:
             self.position = self._before = None
             self.velocity = (0, 0)
             if self._announcer is not None:
-                self._announcer.withdraw("no position")
+                from ._ending import withdraw
+
+                withdraw(self._announcer, "no position")
         else:
             from ..proximity import _check_position
 
             _check_position(lat, lon)
             before, self.position = self.position, (lat, lon)
+            stood = before == self.position and self.velocity == (0, 0)
             if velocity is not None:
                 self.velocity = velocity
-            elif self._before is None or (before == self.position and self.velocity == (0, 0)):
+            elif self._before is None or stood:
                 self._before = (lat, lon, now)
             else:
                 from .motion import between
@@ -136,8 +139,10 @@ class Node:
                 if velocity is not None:
                     self.velocity = velocity
                     self._before = (lat, lon, now)
-            if self._announcer is not None:
-                self._announcer.moved(now)
+            if self._announcer is not None and not (stood and self.velocity == (0, 0)):
+                from .motion import turned
+
+                turned(self._announcer, now)
         if self._listener is not None:
             self._listener.groups.set_position(self.position, self.velocity, now)
         self._finish()
@@ -164,7 +169,9 @@ class Node:
         """Those with timers."""
         found: list[Any] = [] if self._announcer is None else [self._announcer]
         if self._listener is not None:
-            found += [self._listener.groups, self._listener.reassembly]
+            found.append(self._listener.groups)
+            if self._listener.reassembly is not None:
+                found.append(self._listener.reassembly)
         return found
 
     # The application
@@ -195,7 +202,9 @@ class Node:
         self._announcing().announce(subject, area, now, names, every, validity, keep, elastic)
 
     def unannounce(self, subject: str, now: int) -> None:
-        self._announcing().unannounce(subject, now)
+        from ._ending import unannounce
+
+        unannounce(self._announcing(), subject, now)
 
     def publish(self, event: "Event", now: int) -> bool:
         """Whether it will be sent. Raises where it cannot be: not announced, too long, other names than announced."""
@@ -220,7 +229,9 @@ class Node:
         self._listening().subscribe(subject, condition, handler, names)
 
     def unsubscribe(self, subject: str, handler: "Callable[[Event, int], None]", now: int) -> None:
-        self._listening().unsubscribe(subject, handler, now)
+        from ._ending import unsubscribe
+
+        unsubscribe(self._listening(), subject, handler, now)
         self._finish()
 
     def _listening(self) -> "Listener":
@@ -247,7 +258,9 @@ class Node:
     @property
     def pending(self) -> int:
         """Pieces of events that are not whole yet."""
-        return 0 if self._listener is None else self._listener.reassembly.pending
+        if self._listener is None or self._listener.reassembly is None:
+            return 0
+        return int(self._listener.reassembly.pending)
 
     # What the parts call
 

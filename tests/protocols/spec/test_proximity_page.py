@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from spec_helpers import areas, lats, lons, move, spec
 
 from vicinal import proximity
+from vicinal._areas import parse_degrees
 from vicinal.errors import LimitError, LocalProtocolError
 from vicinal.proximity import Proximity, distance
 
@@ -131,11 +132,11 @@ def test_proximity_forms(area: Proximity) -> None:
 def test_proximity_degrees_round_half_away_from_zero(hundred_millionths: int) -> None:
     text = f"{Decimal(hundred_millionths).scaleb(-8):f}"
     want = int(Decimal(hundred_millionths).scaleb(-1).to_integral_value(ROUND_HALF_UP))
-    assert proximity.parse_degrees(text) == want
-    assert proximity.parse_degrees(text + "9999") == want
+    assert parse_degrees(text) == want
+    assert parse_degrees(text + "9999") == want
     for bad in ("1000", "", ".", "1e1", "1.2.3", "- 1", "١"):
         with pytest.raises(ValueError):
-            proximity.parse_degrees(bad)
+            parse_degrees(bad)
 
 
 @spec("PROX-14", "PROX-15")

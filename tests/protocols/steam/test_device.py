@@ -8,39 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from vicinal_tools.bench import device
+from vicinal_tools.bench import device, steam_device
 
 ROOT = Path(__file__).parent.parent.parent.parent
 MICROPYTHON = ROOT / ".tools" / "micropython" / "micropython"
-LIMIT = 24 * 1024
-
-# The language is there already (it leaves 60 of 96 KiB, see test_two_interpreters.py): what comes on top of it with a
-# scanner, a group that was joined and an event from it, and a subject announced and an event of it on the air.
-OPEN = """
-import gc
-import vicinal.event, vicinal.wire, vicinal._cbor_read, vicinal.filter, vicinal.proximity
-from binascii import unhexlify
-from vicinal.event import Event
-from vicinal.proximity import Proximity
-
-gc.collect()
-before = gc.mem_alloc()
-from vicinal.steam.node import Node
-
-got = []
-node = Node("car-7", 7)
-node.set_position(533438000, -62546000, 0)
-node.subscribe("Speed", None, lambda event, now: got.append(event["rate"]), ("rate",))
-node.announce("Light", Proximity.circle(533438000, -62546000, 300), 0, ("red",))
-node.publish(Event("Light", (("red", True),)), 0)
-for data in (b"BEACON", b"PIECE"):
-    node.receive(unhexlify(data), -60, 0)
-sent = [node.advertisement(now) for now in (0, 100, 200)]
-if got != [57] or None in sent or len(node.groups()) != 1:
-    raise SystemExit(str((got, sent, node.counters)))
-gc.collect()
-print(gc.mem_alloc() - before)
-"""
 
 # Two producers and two consumers with losses, areas that move and one that is elastic; every byte and value printed.
 BOTH = """
@@ -95,25 +66,13 @@ for node in nodes:
 """
 
 
-def frames_of_a_producer() -> tuple[bytes, bytes]:
-    from vicinal.event import Event
-    from vicinal.proximity import Proximity
-    from vicinal.steam.node import Node
-
-    node = Node("s", 9)
-    node.announce("Speed", Proximity.circle(533438000, -62546000, 300), 0, ("rate",))
-    node.publish(Event("Speed", (("rate", 57),)), 0)
-    beacon, piece = node.advertisement(0), node.advertisement(100)
-    assert beacon is not None
-    assert piece is not None
-    return beacon, piece
-
-
 @pytest.mark.micropython
-def test_a_scanner_a_group_and_an_announcement_in_under_24_kib() -> None:
-    beacon, piece = frames_of_a_producer()
-    program = OPEN.replace("BEACON", beacon.hex()).replace("PIECE", piece.hex())
-    assert 0 < device.measure(MICROPYTHON, program) < LIMIT
+@pytest.mark.parametrize("scene", ["plain", "moving", "pieces"])
+@pytest.mark.parametrize("rom", [True, False], ids=["from nothing, in a ROMFS", "on top of the language, as files"])
+def test_a_scanner_a_group_and_an_announcement_in_under_24_kib(scene: str, rom: bool) -> None:
+    """As files the language has its own budget: see test_two_interpreters.py."""
+    program = steam_device.program(not rom, scene == "moving", scene == "pieces")
+    assert 0 < device.measure(MICROPYTHON, program, rom) < steam_device.LIMIT
 
 
 @pytest.mark.micropython

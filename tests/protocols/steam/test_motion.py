@@ -261,10 +261,18 @@ def test_a_turn_as_it_goes_out() -> None:
     assert 4100 <= times[0] <= 4225
     assert [later - times[0] for later in times[:7]] == [0, 125, 250, 375, 500, 625, 750]
     assert {frame.velocity for _, frame in found} == {(0, 2304)}
+    # Who stops says so, although the position is the same.
+    car.set_position(*corner, 5300, (0, 2304))
+    beacons(car, 6000, 5300)
+    car.set_position(*corner, 6000, (0, 0))
+    stopped = [(now - 6000, frame.velocity) for now, frame in beacons(car, 6500, 6000)]
+    assert stopped[0][0] <= 125
+    assert len(stopped) >= 4
+    assert {velocity for _, velocity in stopped} == {(0, 0)}
     # And a bend in each position is no more than eight beacons in an interval.
     spinning = []
     for step in range(40):
-        now = 6000 + 50 * step
+        now = 7000 + 50 * step
         car.set_position(*corner, now, ((-1) ** step * 2304, 0))
         spinning += beacons(car, now + 50, now)
     assert 8 <= len(spinning) <= 17

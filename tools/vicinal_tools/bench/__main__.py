@@ -7,7 +7,20 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from . import Row, can_decode, connections, cosmic, device, event_log, geometry, language, many_filters, peers, steam
+from . import (
+    Row,
+    can_decode,
+    connections,
+    cosmic,
+    device,
+    event_log,
+    geometry,
+    language,
+    many_filters,
+    peers,
+    steam,
+    steam_device,
+)
 
 
 def main() -> int:
@@ -18,6 +31,7 @@ def main() -> int:
         ("one event", language),
         ("geometry", geometry),
         ("on a device", device),
+        ("STEAM on a device", steam_device),
         ("event log", event_log),
         ("Index", many_filters),
         ("CAN log", can_decode),

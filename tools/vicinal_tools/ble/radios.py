@@ -35,8 +35,8 @@ def parse_place(text: str | None) -> tuple[int, int] | None:
     """1e-7 degrees."""
     if text is None:
         return None
+    from vicinal._areas import parse_degrees
     from vicinal.errors import VicinalError
-    from vicinal.proximity import parse_degrees
 
     parts = text.replace(",", " ").split()
     if len(parts) != 2:
