@@ -14,6 +14,8 @@ What a source does not know is None. All are integers: an ESP32's float has 24 b
 age is counted from when a fix was heard, by that same clock, and never from `Fix.time`.
 """
 
+import math
+
 from vicinal import limits
 from vicinal.errors import LimitError
 
@@ -58,9 +60,10 @@ class Fix:
         """North and east in 1e-7 degrees a second, as STEAM reckons with it; None: not known."""
         if self.speed is None or self.heading is None:
             return None
-        from vicinal.steam.motion import velocity_of
-
-        return velocity_of(self.lat, self.speed, self.heading)
+        angle = math.radians(self.heading / 100)
+        widest = max(math.cos(math.radians(self.lat / 10000000)), 0.01)
+        # 111,320 m to a degree: 1e-7 degrees are 11.132 mm.
+        return round(self.speed * math.cos(angle) / 11.132), round(self.speed * math.sin(angle) / 11.132 / widest)
 
     def _all(self) -> "tuple[int | None, ...]":
         return self.lat, self.lon, self.time, self.speed, self.heading, self.accuracy

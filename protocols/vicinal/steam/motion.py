@@ -8,8 +8,6 @@ A velocity is (north, east) in 1e-7 degrees a second: then a place is a multipli
 receiver needs a cosine. Loaded when something moves: a node that stands, among areas that stand, does without.
 """
 
-import math
-
 from .. import limits
 from .._compat import const
 from ..proximity import CIRCLE, _offset, _wrap, distance
@@ -121,11 +119,3 @@ def _room(area: "Proximity", lat: int, lon: int) -> float:
         return area.dimx - distance(area.lat, area.lon, lat, lon)
     east, north = _offset(area.lat, area.lon, lat, lon)
     return min(area.dimx - abs(east) * 2, area.dimy - abs(north) * 2) / 2
-
-
-def velocity_of(lat: int, speed: int, heading: int) -> "tuple[int, int]":
-    """Of a speed in mm/s and a heading in 1/100 degree, as receivers tell them."""
-    angle = math.radians(heading / 100)
-    widest = max(math.cos(math.radians(lat / 10000000)), 0.01)
-    # 111,320 m to a degree: 1e-7 degrees are 11.132 mm.
-    return round(speed * math.cos(angle) / 11.132), round(speed * math.sin(angle) / 11.132 / widest)

@@ -17,6 +17,7 @@ order, and may publish; what one raises comes out of the call, and nothing is lo
     out accepted = out sent + stored + out dropped: ...                          in events
 """
 
+from .._compat import const
 from ..errors import LimitError
 from .frames import FULL, LEGACY_ROOM, MAX_ROOM, MIN_ROOM, TAGGED, TYPED, VERSION, payloads
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from .groups import Group, Heard
 
 __all__ = ["Node"]
+
+# ms within which the same position again is the same fix: shells ask more often than receivers tell, once a second.
+_SAME_FIX = const(1500)
 
 
 class Node:
@@ -114,7 +118,6 @@ class Node:
         self, lat: "int | None", lon: "int | None", now: int, velocity: "tuple[int, int] | None" = None
     ) -> None:
         """`velocity` is to the north and to the east, in 1e-7 degrees a second; None: as the last two positions say."""
-        self._since = now
         if lat is None or lon is None:
             self.position = self._before = None
             self.velocity = (0, 0)
@@ -126,23 +129,23 @@ class Node:
             from ..proximity import _check_position
 
             _check_position(lat, lon)
-            before, self.position = self.position, (lat, lon)
-            stood = before == self.position and self.velocity == (0, 0)
-            if velocity is not None:
-                self.velocity = velocity
-            elif self._before is None or stood:
-                self._before = (lat, lon, now)
-            else:
+            before, moved = self._before, self.position != (lat, lon)
+            if velocity is None and before is not None:
+                if not moved and (self.velocity == (0, 0) or now - before[2] < _SAME_FIX):
+                    return
                 from .motion import between
 
-                velocity = between(self._before, lat, lon, now)
-                if velocity is not None:
-                    self.velocity = velocity
-                    self._before = (lat, lon, now)
-            if self._announcer is not None and not (stood and self.velocity == (0, 0)):
-                from .motion import turned
+                velocity = between(before, lat, lon, now)
+            if velocity is not None:
+                self.velocity = velocity
+            if velocity is not None or before is None:
+                self._before = (lat, lon, now)
+            self.position = (lat, lon)
+        self._since = now
+        if self._announcer is not None and self.position is not None:
+            from .motion import turned
 
-                turned(self._announcer, now)
+            turned(self._announcer, now)
         if self._listener is not None:
             self._listener.groups.set_position(self.position, self.velocity, now)
         self._finish()

@@ -67,11 +67,14 @@ for node in nodes:
 
 
 @pytest.mark.micropython
-@pytest.mark.parametrize("scene", ["plain", "moving", "pieces"])
-@pytest.mark.parametrize("rom", [True, False], ids=["from nothing, in a ROMFS", "on top of the language, as files"])
-def test_a_scanner_a_group_and_an_announcement_in_under_24_kib(scene: str, rom: bool) -> None:
+@pytest.mark.parametrize(
+    ("rom", "more"),
+    [(False, ""), (True, ""), (True, "moving"), (True, "pieces")],
+    ids=["files, on top of the language", "ROMFS, from nothing", "the same, moving", "the same, several pieces"],
+)
+def test_a_scanner_a_group_and_an_announcement_in_under_24_kib(rom: bool, more: str) -> None:
     """As files the language has its own budget: see test_two_interpreters.py."""
-    program = steam_device.program(not rom, scene == "moving", scene == "pieces")
+    program = steam_device.program(not rom, more == "moving", more == "pieces")
     assert 0 < device.measure(MICROPYTHON, program, rom) < steam_device.LIMIT
 
 

@@ -11,9 +11,10 @@ from vicinal.proximity import Proximity, distance
 from vicinal.steam.beacon import Beacon
 from vicinal.steam.frames import payloads, structure
 from vicinal.steam.groups import subject_hash
-from vicinal.steam.motion import STILL, astray, between, coded, look, reckon, velocity_of
+from vicinal.steam.motion import STILL, astray, between, coded, look, reckon
 from vicinal.steam.node import Node
 from vicinal.steam.reading import read
+from vicinal_hw.location.fix import Fix
 
 spec = pytest.mark.spec
 SPEED = subject_hash("Speed")
@@ -60,15 +61,15 @@ def test_a_speed_is_said_to_the_nearest_step(speed: int) -> None:
 @spec("STEAM-57")
 def test_half_a_metre_a_second_off_at_most() -> None:
     """50 km/h to the north-east in Dublin: what a receiver says, as a beacon says it, after one second."""
-    velocity = velocity_of(HERE[0], 13_889, 4_500)
+    velocity = Fix(*HERE, speed=13_889, heading=4_500).velocity
+    assert velocity is not None
     exact = reckon(*HERE, velocity, 1000)
     assert distance(*HERE, *exact) == pytest.approx(13.889, rel=0.005)
     assert exact[0] > HERE[0]
     assert exact[1] > HERE[1]
     said = reckon(*HERE, (coded(velocity[0]) * 64, coded(velocity[1]) * 64), 1000)
     assert distance(*said, *exact) < 0.5
-    assert velocity_of(HERE[0], 10_000, 27_000)[1] < 0
-    assert velocity_of(900_000_000, 10_000, 9_000) == (0, pytest.approx(89_831, abs=2))
+    assert Fix(900_000_000, 0, speed=10_000, heading=9_000).velocity == (0, pytest.approx(89_831, abs=2))
 
 
 @spec("STEAM-58")
@@ -114,6 +115,25 @@ def test_a_node_tells_its_velocity_by_its_positions() -> None:
     assert (node.velocity, node.place(52_000)) == (STILL, None)
     node.set_position(HERE[0] + 5000, HERE[1], 52_500)
     assert node.velocity == STILL  # nobody knows where it was before
+
+
+@spec("STEAM-59")
+@pytest.mark.parametrize("asked", [70, 200, 300, 1000])
+def test_a_receiver_that_is_asked_more_often_than_it_tells(asked: int) -> None:
+    """10 m/s, a fix a second: what is heard twice is one fix, until it has been there for too long."""
+    node = Node("me", 1)
+    for now in range(0, 10_000, asked):
+        node.set_position(HERE[0] + 898 * (now // 1000), HERE[1], now)
+        if now >= 4000:
+            assert node.velocity[0] == pytest.approx(898, rel=asked / 700 if asked < 1000 else 0.01)
+            place = node.place(now)
+            assert place is not None
+            assert abs(place[0] - HERE[0] - 898 * now // 1000) <= 700
+    there = node.position
+    assert there is not None
+    for now in range(10_000, 12_000, asked):
+        node.set_position(*there, now)
+    assert node.velocity == STILL
 
 
 @spec("STEAM-60")
