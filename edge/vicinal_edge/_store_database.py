@@ -177,8 +177,8 @@ class Database:
         try:
             for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL"):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
-            # 2 MB of pages in memory. 1 MB of log goes into the file, which may need as much room for it: the ballast is
-            # more than that. What a burst has made of the log is not kept.
+            # 2 MB of pages in memory. 1 MB of log goes into the file, which may need as much room for it: the ballast
+            # is more than that. What a burst has made of the log is not kept.
             for pragma in ("cache_size = -2000", "wal_autocheckpoint = 250", f"journal_size_limit = {4 << 20}"):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
             connection.execute("PRAGMA temp_store = MEMORY")
