@@ -40,6 +40,9 @@
     [status]
     address = "http://127.0.0.1:9448"    # a page, /status and /metrics
 
+    [fleet]                              # name and configuration come from there: managed.py
+    service = "office"
+
     [[type]]                             # the event type repository: what is declared is checked
     subject = "Speed"
     params = { license_no = "str", rate = "float" }
@@ -51,13 +54,12 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vicinal.federation.types import TypeRepository
-
 from vicinal.control import Announcement, Subscription
 from vicinal.distlist import DistList
 from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
 from vicinal.federation.notes import tunnel_filter
+from vicinal.federation.types import TypeRepository
 from vicinal.filter import Filter
 from vicinal.mapping.mapping import Mapping
 from vicinal.tables_cpython import ConfigError, Table, parse_tables, tables_of
@@ -117,6 +119,7 @@ class Config(NamedTuple):
     types: TypeRepository
     fleet: str
     """the service through which names and configurations are asked for, or \"\" """
+    trial_ms: int
 
 
 def load(path: str | Path) -> Config:
@@ -158,7 +161,7 @@ class _Reader:
         requests = tuple(
             self._request(table, services, types) for table in tables_of(self.file, self.tables, "request")
         )
-        fleet = self._fleet(names)
+        fleet, trial = self._fleet(names)
         if name == "?":
             if not fleet:
                 raise ConfigError(f"{self.file}: [gateway] name is missing, and there is no [fleet] to give one")
@@ -175,6 +178,7 @@ class _Reader:
             self._status(),
             types,
             fleet,
+            trial,
         )
 
     def _service(self, table: Table) -> ServiceConfig:
@@ -296,12 +300,13 @@ class _Reader:
         table.done()
         return host.strip("[]"), int(port)
 
-    def _fleet(self, names: list[str]) -> str:
+    def _fleet(self, names: list[str]) -> tuple[str, int]:
         if "fleet" not in self.tables:
-            return ""
+            return "", 0
         table = self._table("fleet")
         service = table.name("service")
         if service not in names:
             table.fail("service", f"is {service!r}, want a [[service]]: {', '.join(names)}")
+        trial = table.number("trial_s", 60, minimum=1, maximum=86_400) * 1000
         table.done()
-        return service
+        return service, trial
