@@ -26,8 +26,14 @@ async def run(config: Config, ready: Callable[[Server], None]) -> None:
     """Until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        if not stop.is_set():
+            notify("STOPPING=1")  # before it takes its time
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, end)
     beat = loop.create_task(_beat())
 
     def is_ready(server: Server) -> None:
@@ -43,7 +49,6 @@ async def run(config: Config, ready: Callable[[Server], None]) -> None:
             await stop.wait()
             await server.stop()
     finally:
-        notify("STOPPING=1")
         beat.cancel()
     _log.info("gateway %s has ended", config.name)
 
