@@ -238,7 +238,7 @@ class StoredQueue(Queue):
         new = self._new.get(id)
         if new is not None:
             new.number = flight.number
-            held = Held(flight, new.event, not new.source)
+            held = Held(flight, new.event, not new.source or bool(self._store.broken))
         else:
             # It is on disk without a number, or will be: it may go when the number is there, too.
             written = self._writing.get(id)
@@ -423,18 +423,13 @@ class StoredQueue(Queue):
         back: dict[int, New] = {}
         for new in self._writing.values():
             held = self._held.get(new.id)
-            if held is not None and new.source and not held.ready:
-                if held in self._staged:  # else it waits to go again
-                    self._staged.remove(held)
-                self.outbox.refused(held.flight.number, reason)
-                new.fail(reason)
-            elif held is not None:
+            if held is not None:
                 new.number = held.flight.number
                 new.begun = True
                 held.ready = True
                 back[new.id] = new
                 self._store.new_bytes += len(new.data)
-        dropped = [new for new in self._writing.values() if new.id not in back and not new.done.done()]
+        dropped = [new for new in self._writing.values() if new.id not in back]
         self._new = {**back, **self._new}
         for new in dropped:
             self.outbox.withdraw(new.id, new.producer, reason)
