@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from vicinal import wire
-from vicinal.errors import VicinalError
+from vicinal.errors import LocalProtocolError, VicinalError
 from vicinal.event import Event
 from vicinal.federation.outbox import NEVER, Flight
 
 from ._store_database import Heard, Row, Saved, Transaction, checksum
-from ._store_queue import OVERHEAD, Dropped, Position, Queue, QueueOptions
+from ._store_queue import OVERHEAD, TOO_LARGE, Dropped, Position, Queue, QueueOptions
 
 if TYPE_CHECKING:
     from .store import Store
@@ -159,7 +159,13 @@ class StoredQueue(Queue):
         this is done: then it is not sent before it is on disk, and how far its producer has come is known after a crash
         (`heard` of the store)."""
         store, outbox = self._store, self.outbox
-        data = wire.encode(event)
+        try:
+            data = wire.encode(event)
+        except LocalProtocolError:
+            late: asyncio.Future[int] = store.loop.create_future()
+            late.set_exception(Dropped(outbox.turn_away(TOO_LARGE)))
+            late.exception()  # it is counted
+            return late
         attrs = event.attrs
         priority, expires, area = 0, NEVER, None
         if attrs:
