@@ -205,7 +205,7 @@ class Store:
         floor = self._clock() * 1000
         key = 1 + max([one.key for one in self._saved.values()], default=0) if saved is None else saved.key
         high = floor if saved is None else max(saved.high, floor) if self.damaged else saved.high
-        totals = {} if saved is None else json.loads(saved.totals)
+        totals: dict[str, Any] = {} if saved is None else json.loads(saved.totals)
         self._saved[service] = Saved(service, key, high)
         queue = StoredQueue(self, key, service, options, self._clock, self._position)
         self._queues[service] = queue
