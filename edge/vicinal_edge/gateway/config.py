@@ -33,6 +33,11 @@
 
     [store]
     max_mb = 256
+    [[store.class]]                      # who loses when there is no room; all priorities are in one of them
+    name = "all"
+    from = -32767                        # priorities from here on, to the next class
+    policy = "oldest"                    # or newest, never
+    share = 0                            # percent of the room that are kept for it
 
     [location]
     fixed = [53.3438, -6.2546]           # or gpsd = "127.0.0.1:2947", or track = "drive.gpx"
@@ -54,10 +59,12 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vicinal import limits
 from vicinal.control import Announcement, Subscription
 from vicinal.distlist import DistList
 from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
+from vicinal.federation.drop_policy import OLDEST, POLICIES, Class, check_classes
 from vicinal.federation.notes import tunnel_filter
 from vicinal.federation.types import TypeRepository
 from vicinal.filter import Filter
@@ -266,10 +273,24 @@ class _Reader:
 
     def _store(self) -> dict[str, Any]:
         table = self._table("store")
-        found = {"max_mb": table.number("max_mb", 256, minimum=1), "classes": table.take("class", list, [])}
+        found: dict[str, Any] = {"max_mb": table.number("max_mb", 256, minimum=1)}
+        found["classes"] = self._classes(table)
         found["drain_rate"] = table.number("drain_rate", 0)
         table.done()
         return found
+
+    def _classes(self, store: Table) -> list[Class]:
+        """Who loses when there is no room; none where it is as usual."""
+        most, found = limits.MAX_PRIORITY, []
+        for table in store.tables("class"):
+            low = table.number("from", -most, minimum=-most, maximum=most)
+            policy = table.choice("policy", POLICIES, OLDEST)
+            found.append(Class(table.name(), low, policy, table.number("share", 0, maximum=100)))
+            table.done()
+        try:
+            return check_classes(found) if found else []
+        except LocalProtocolError as error:
+            raise store.error("class", f"is wrong: {error}") from error
 
     def _place(self) -> Place:
         table = self._table("location")
