@@ -24,6 +24,13 @@ def run(script: str, folder: Path) -> str:
     return done.stdout
 
 
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
 def test_the_python_block(tmp_path: Path) -> None:
     (block,) = blocks("python")
     done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -43,9 +50,7 @@ def test_the_filter_and_event_lines(tmp_path: Path) -> None:
 def test_the_broker_lines(tmp_path: Path) -> None:
     """In one shell instead of three terminals, and on a free port instead of the usual one."""
     (block,) = [block for block in blocks("sh") if "broker run" in block]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     lines = [line.split("   #")[0].rstrip().replace("7447", str(port)) for line in block.splitlines() if line]
     write, start, *clients = lines
     subscribe, publish, trace = (f"{line} --broker tcp://127.0.0.1:{port}" for line in clients)
@@ -77,6 +82,33 @@ def test_the_can_lines(tmp_path: Path) -> None:
         tmp_path,
     )
     assert '"license_no": "00D1234"' in said
+
+
+def test_the_gateway_lines(tmp_path: Path) -> None:
+    """With the broker, the subscriber and the car of the blocks before, in one shell, on ports and a bus of its own."""
+    (block,) = [block for block in blocks("sh") if "gateway run" in block]
+    (broker,) = [block for block in blocks("sh") if "broker run" in block]
+    (can,) = [block for block in blocks("sh") if "can monitor" in block]
+    bus, (port, page) = f"readme-g{os.getpid()}", (free_port(), free_port())
+    made, start, subscribe = broker.replace("7447", str(port)).splitlines()[:3]
+    *mapping, _, send = can.replace(" car ", f" {bus} ").splitlines()
+    block = block.replace("7447", str(port)).replace("9448", str(page)).replace('"car"', f'"{bus}"')
+    *write, gateway, status = block.splitlines()
+    said = run(
+        "\n".join([made, *mapping, *write])
+        + f"""
+        {start} & broker=$!
+        {gateway} & gateway=$!
+        trap 'kill $broker $gateway; wait' EXIT
+        until {status} http://127.0.0.1:{page}; do sleep 0.2; done >/dev/null 2>&1
+        {subscribe} --broker tcp://127.0.0.1:{port} --count 1 & sub=$!
+        sleep 1
+        until ! kill -0 $sub 2>/dev/null; do {send} || true; sleep 0.5; done
+        {status} http://127.0.0.1:{page}""",
+        tmp_path,
+    )
+    assert "00D1234" in said
+    assert "pi-17" in said
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The store's file: SQLite in WAL mode, synchronous=FULL, so that what a commit has returned from survives a power cut.
 
-    service  name, key, high, totals           numbers below `high` may have been given; '' is the row of the ids
+    service  name, key, high, totals, crc      numbers below `high` may have been given; '' is the row of the ids
     event    id, service, producer, priority, expires, number, crc, data       number 0: was not handed out when written
     handed   id, number                        was handed out later
     heard    source, producer, seq, id         the highest that came from a source which says everything again that
@@ -14,106 +14,46 @@ is copied into a new one. SQLite does not check what is in a page: each row has 
 read.
 """
 
-import json
 import os
 import sqlite3
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
-from zlib import crc32
+from typing import Any
 
-__all__ = ["Database", "Found", "Row", "Saved", "StoreInUse", "Transaction", "checksum", "reason_of"]
+from ._store_rows import (
+    COLUMNS,
+    TABLES,
+    Found,
+    Heard,
+    Result,
+    Row,
+    Saved,
+    Transaction,
+    checksum,
+    good_event,
+    good_heard,
+    good_numbers,
+    good_service,
+    repaired,
+    sane,
+    service_checksum,
+)
+
+__all__ = ["Database", "Found", "Heard", "Result", "Row", "Saved", "StoreInUse", "Transaction", "checksum", "reason_of"]
 
 FORMAT = 1
 NO_SPACE = "no space on the disk"
 WRITE_FAILED = "the disk failed"
 # So that statements are prepared once for each size. SQLite before 3.32 takes 999 values in one.
 _SIZES = (100, 25, 5, 1)
-_COLUMNS = "id, service, producer, priority, expires, number, crc, data"
-_SCHEMA = """
-CREATE TABLE service (name TEXT PRIMARY KEY, key INTEGER NOT NULL, high INTEGER NOT NULL, totals TEXT NOT NULL)
-    WITHOUT ROWID;
-CREATE TABLE event (id INTEGER PRIMARY KEY, service INTEGER NOT NULL, producer TEXT NOT NULL, priority INTEGER NOT NULL,
-    expires INTEGER NOT NULL, number INTEGER NOT NULL, crc INTEGER NOT NULL, data BLOB NOT NULL);
-CREATE TABLE handed (id INTEGER PRIMARY KEY, number INTEGER NOT NULL);
-CREATE TABLE heard (source TEXT NOT NULL, producer TEXT NOT NULL, seq INTEGER NOT NULL, id INTEGER NOT NULL,
-    PRIMARY KEY (source, producer)) WITHOUT ROWID;
-"""
 # Producers of which it is known how far they have come.
 MAX_HEARD = 10_000
-_MALFORMED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_MALFORMED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_CONSTRAINT)
 
 
 class StoreInUse(Exception):
     pass
-
-
-class Saved(NamedTuple):
-    """A row of `service`."""
-
-    name: str
-    key: int
-    high: int
-    totals: str = "{}"
-
-
-class Row(NamedTuple):
-    id: int
-    producer: str
-    priority: int
-    expires: int
-    number: int
-    size: int
-
-
-class Heard(NamedTuple):
-    """A row of `heard`: the highest number of a producer that came from a source and is, or was, in the store."""
-
-    source: str
-    producer: str
-    seq: int
-    id: int
-    """of that event: who has said nothing for longest is forgotten first"""
-
-
-class Found(NamedTuple):
-    """What was there on opening."""
-
-    services: list[Saved]
-    heard: list[Heard]
-    damaged: str
-    """what was wrong with the file; "" if nothing was"""
-
-
-class Transaction:
-    """What one commit does."""
-
-    __slots__ = ("deletes", "handed", "heard", "inserts", "reads", "services", "unhanded")
-
-    def __init__(self) -> None:
-        self.inserts: list[tuple[int, int, str, int, int, int, int, bytes]] = []
-        self.handed: list[tuple[int, int]] = []
-        self.heard: dict[tuple[str, str], Heard] = {}
-        self.deletes: list[int] = []
-        self.unhanded: list[int] = []
-        self.services: list[Saved] = []
-        self.reads: list[int] = []
-
-    def __bool__(self) -> bool:
-        return bool(self.inserts or self.handed or self.deletes or self.services or self.reads)
-
-
-class Result(NamedTuple):
-    read: dict[int, bytes]
-    """what is missing was not there, or was damaged"""
-    refused: str = ""
-    """why nothing was inserted; the rest was done"""
-
-
-def checksum(id: int, number: int, data: bytes) -> int:
-    return crc32(data, crc32(struct.pack(">qq", id, number)))
 
 
 def reason_of(error: BaseException) -> str:
@@ -141,15 +81,22 @@ class Database:
         try:
             self._connect(check=True)
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _MALFORMED:
+            # The last is what SQLite says when it cannot make sense of the names of tables and the like.
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (*_MALFORMED, sqlite3.SQLITE_ERROR):
                 raise
             damaged = str(error)
             self._start_anew()
         self._fill_ballast()
-        services = [Saved(*row) for row in self._run("SELECT name, key, high, totals FROM service").fetchall()]
+        services = []
+        for row in self._run("SELECT name, key, high, totals, crc FROM service").fetchall():
+            if good_service(row):
+                services.append(Saved(*row[:4]))
+            else:
+                damaged = damaged or f"the row of service {row[0]!r}"
+                services += repaired(row)
         self._run("DELETE FROM heard WHERE id < (SELECT id FROM heard ORDER BY id DESC LIMIT 1 OFFSET ?)", (MAX_HEARD,))
-        heard = [Heard(*row) for row in self._run("SELECT source, producer, seq, id FROM heard").fetchall()]
-        return Found(services, heard, damaged)
+        heard = self._run("SELECT source, producer, seq, id FROM heard").fetchall()
+        return Found(services, [Heard(*row) for row in heard if good_heard(row)], damaged)
 
     def rows(self, service: int, after: int, most: int) -> list[Row]:
         """The next rows of a service, without the events."""
@@ -159,7 +106,7 @@ class Database:
             " WHERE event.id > ? AND service = ? ORDER BY event.id LIMIT ?",
             (after, service, most),
         )
-        return [Row(*row) for row in found.fetchall()]
+        return [sane(*row) for row in found.fetchall()]
 
     def unclaimed(self, services: list[int]) -> tuple[int, int]:
         """How many events there are of others, and their bytes."""
@@ -177,19 +124,14 @@ class Database:
         try:
             for pragma in ("locking_mode = EXCLUSIVE", "journal_mode = WAL", "synchronous = FULL"):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
-            # 2 MB of pages in memory. 1 MB of log goes into the file, which may need as much room for it: the ballast is
-            # more than that. What a burst has made of the log is not kept.
+            # 2 MB of pages in memory. 1 MB of log goes into the file, which may need as much room for it: the ballast
+            # is more than that. What a burst has made of the log is not kept.
             for pragma in ("cache_size = -2000", "wal_autocheckpoint = 250", f"journal_size_limit = {4 << 20}"):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
             connection.execute("PRAGMA temp_store = MEMORY")
+            connection.text_factory = _text
             connection.execute("BEGIN IMMEDIATE")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                for statement in _SCHEMA.split(";"):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA user_version = {FORMAT}")
-            elif version != FORMAT:
-                raise OSError(f"{self.path} has format {version}, this program knows {FORMAT}")
+            self._check_format(connection)
             connection.execute("COMMIT")
             if check:
                 (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -202,6 +144,19 @@ class Database:
             raise
         self._connection = connection
         _sync_directory(self.path.parent)  # the names of the file and of its log
+
+    def _check_format(self, connection: sqlite3.Connection) -> None:
+        tables = [sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table'")]
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if not tables and version == 0:
+            for statement in TABLES:
+                connection.execute(statement)
+        elif sorted(tables) != sorted(TABLES):
+            if FORMAT < version < 1000:
+                raise OSError(f"{self.path} has format {version}, this program knows {FORMAT}")
+            raise _malformed(f"its tables are {tables!r}")
+        if version != FORMAT:
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
 
     # Committing
 
@@ -240,7 +195,7 @@ class Database:
         if writes:
             run("BEGIN IMMEDIATE")
             if work.inserts:
-                self._many(f"INSERT OR REPLACE INTO event ({_COLUMNS}) VALUES ", work.inserts)
+                self._many(f"INSERT OR REPLACE INTO event ({COLUMNS}) VALUES ", work.inserts)
             if work.heard:
                 self._many("INSERT OR REPLACE INTO heard (source, producer, seq, id) VALUES ", [*work.heard.values()])
             if work.handed:
@@ -250,7 +205,8 @@ class Database:
             if work.unhanded:
                 self._delete("handed", work.unhanded)
             if work.services:
-                self._many("INSERT OR REPLACE INTO service (name, key, high, totals) VALUES ", work.services)
+                rows = [(*saved, service_checksum(*saved)) for saved in work.services]
+                self._many("INSERT OR REPLACE INTO service (name, key, high, totals, crc) VALUES ", rows)
             run("COMMIT")
         return Result(self.read(work.reads))
 
@@ -338,10 +294,10 @@ class Database:
         """What can be read, from both ends of each table."""
         self._run("BEGIN IMMEDIATE")
         for table, columns, good in (
-            ("service", "name, key, high, totals", _good_service),
-            ("handed", "id, number", _good_numbers),
-            ("heard", "source, producer, seq, id", _good_heard),
-            ("event", _COLUMNS, _good_event),
+            ("service", "name, key, high, totals, crc", good_service),
+            ("handed", "id, number", good_numbers),
+            ("heard", "source, producer, seq, id", good_heard),
+            ("event", COLUMNS, good_event),
         ):
             order = columns.split(",")[0]
             for direction in ("ASC", "DESC"):
@@ -406,24 +362,8 @@ def _readable(old: sqlite3.Connection, sql: str, good: Callable[[tuple[Any, ...]
         return
 
 
-def _good_service(row: tuple[Any, ...]) -> bool:
-    try:
-        return [type(one) for one in row] == [str, int, int, str] and isinstance(json.loads(row[3]), dict)
-    except ValueError:
-        return False
-
-
-def _good_numbers(row: tuple[Any, ...]) -> bool:
-    return [type(one) for one in row] == [int, int]
-
-
-def _good_heard(row: tuple[Any, ...]) -> bool:
-    return [type(one) for one in row] == [str, str, int, int]
-
-
-def _good_event(row: tuple[Any, ...]) -> bool:
-    kinds = [type(one) for one in row]
-    return kinds == [int, int, str, int, int, int, int, bytes] and checksum(row[0], row[5], row[7]) == row[6]
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
 
 
 def _malformed(message: str) -> sqlite3.DatabaseError:

@@ -13,17 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from vicinal import limits, wire
-from vicinal.errors import VicinalError
+from vicinal.errors import LocalProtocolError, VicinalError
 from vicinal.event import Event
 from vicinal.federation.drop_policy import DEFAULT_CLASSES, Class
 from vicinal.federation.flow import TokenBucket
 from vicinal.federation.outbox import NEVER, Outbox
+from vicinal.size_cpython import at_most
 
 __all__ = ["Dropped", "Queue", "QueueOptions"]
 
 Position = tuple[int, int] | None
 # Beside its bytes an event takes about so many, in memory and on disk.
 OVERHEAD = 64
+TOO_LARGE = "too large"
 
 
 class Dropped(VicinalError):
@@ -74,18 +76,23 @@ class Queue:
         self._timer: asyncio.TimerHandle | None = None
 
     def offer(self, event: Event) -> str:
+        """ "" or why it was dropped."""
         id = self._last = self._last + 1
-        attrs = event.attrs
         outbox = self.outbox
-        reason = outbox.accept(
-            id,
-            event.producer or "",
-            attrs.get("Priority", 0) if attrs else 0,
-            attrs.get("Expires", NEVER) if attrs else NEVER,
-            len(event._wire or wire.encode(event)) + OVERHEAD,
-            self._clock(),
-            attrs.get("Proximity") if attrs else None,
-        )
+        data = event._wire
+        size = (at_most(event) if data is None else len(data)) + OVERHEAD
+        if size > limits.MAX_ITEMS and data is None:  # perhaps too much for the wire: then no service could take it
+            try:
+                size = len(wire.encode(event)) + OVERHEAD
+            except LocalProtocolError:
+                return outbox.turn_away(TOO_LARGE)
+        producer, attrs = event.producer or "", event.attrs
+        priority, expires, area = 0, NEVER, None
+        if attrs:
+            priority, expires, area = attrs.get("Priority", 0), attrs.get("Expires", NEVER), attrs.get("Proximity")
+        reason = ""
+        if expires != NEVER or area is not None or not outbox.accept_alike(id, producer, priority, size):
+            reason = outbox.accept(id, producer, priority, expires, size, self._clock(), area)
         if not reason:
             self._events[id] = event
             if self._taker is not None:

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from vicinal import wire
-from vicinal.errors import VicinalError
+from vicinal.errors import LocalProtocolError, VicinalError
 from vicinal.event import Event
 from vicinal.federation.outbox import NEVER, Flight
 
 from ._store_database import Heard, Row, Saved, Transaction, checksum
-from ._store_queue import OVERHEAD, Dropped, Position, Queue, QueueOptions
+from ._store_queue import OVERHEAD, TOO_LARGE, Dropped, Position, Queue, QueueOptions
 
 if TYPE_CHECKING:
     from .store import Store
@@ -159,7 +159,13 @@ class StoredQueue(Queue):
         this is done: then it is not sent before it is on disk, and how far its producer has come is known after a crash
         (`heard` of the store)."""
         store, outbox = self._store, self.outbox
-        data = wire.encode(event)
+        try:
+            data = wire.encode(event)
+        except LocalProtocolError:
+            late: asyncio.Future[int] = store.loop.create_future()
+            late.set_exception(Dropped(outbox.turn_away(TOO_LARGE)))
+            late.exception()  # it is counted
+            return late
         attrs = event.attrs
         priority, expires, area = 0, NEVER, None
         if attrs:
@@ -238,7 +244,7 @@ class StoredQueue(Queue):
         new = self._new.get(id)
         if new is not None:
             new.number = flight.number
-            held = Held(flight, new.event, not new.source)
+            held = Held(flight, new.event, not new.source or bool(self._store.broken))
         else:
             # It is on disk without a number, or will be: it may go when the number is there, too.
             written = self._writing.get(id)
@@ -423,18 +429,13 @@ class StoredQueue(Queue):
         back: dict[int, New] = {}
         for new in self._writing.values():
             held = self._held.get(new.id)
-            if held is not None and new.source and not held.ready:
-                if held in self._staged:  # else it waits to go again
-                    self._staged.remove(held)
-                self.outbox.refused(held.flight.number, reason)
-                new.fail(reason)
-            elif held is not None:
+            if held is not None:
                 new.number = held.flight.number
                 new.begun = True
                 held.ready = True
                 back[new.id] = new
                 self._store.new_bytes += len(new.data)
-        dropped = [new for new in self._writing.values() if new.id not in back and not new.done.done()]
+        dropped = [new for new in self._writing.values() if new.id not in back]
         self._new = {**back, **self._new}
         for new in dropped:
             self.outbox.withdraw(new.id, new.producer, reason)

@@ -11,6 +11,7 @@ service. Attributes of the class say what the service is about (see below). A te
 """
 
 import asyncio
+import contextlib
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -279,12 +280,26 @@ class AdapterContract:
                             (folder / str(number)).mkdir()
                             port = self._ports[adapter] = RecordingPort(adapter.service, folder / str(number))
                             await adapter.connect(port)
-                        await check(adapters[0], adapters[1], self._ports[adapters[1]])
+                        async with asyncio.TaskGroup() as asking:
+                            polls = [asking.create_task(self._poll(one)) for one in adapters if one.capabilities.poll]
+                            await check(adapters[0], adapters[1], self._ports[adapters[1]])
+                            for task in polls:
+                                task.cancel()
                     finally:
                         for adapter in adapters:
                             await adapter.disconnect()
 
-        asyncio.run(work())
+        try:
+            asyncio.run(work())
+        except BaseExceptionGroup as several:  # what has failed first is what failed
+            raise several.exceptions[0] from None
+
+    async def _poll(self, adapter: Adapter) -> None:
+        """As the gateway does while the service is connected."""
+        while True:
+            await asyncio.sleep(adapter.capabilities.poll / 1000)
+            with contextlib.suppress(Unavailable):
+                await adapter.poll()
 
     def port_of(self, adapter: Adapter) -> RecordingPort:
         return self._ports[adapter]

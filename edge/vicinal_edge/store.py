@@ -35,7 +35,8 @@ order of its producer. Services that know no StoreSeq get every event at least o
 
 A source that says again what was not acknowledged to it (MQTT, JMS, a durable subscription) is acknowledged when the
 event is on disk. What of it is under way when we die comes again, and must not count as another event: so it is not
-sent before it is on disk, and with it is written how far its producer has come (`heard`).
+sent before it is on disk, and with it is written how far its producer has come (`heard`). While the disk takes nothing
+it is sent all the same: better twice, if we die just then, than not at all.
 
 The books. accepted = delivered + stored + dropped(reason) at every instant, for each queue. After a crash they are
 those of the last commit, and exact with the rows that are there; what was delivered after it without having been
@@ -204,7 +205,7 @@ class Store:
         floor = self._clock() * 1000
         key = 1 + max([one.key for one in self._saved.values()], default=0) if saved is None else saved.key
         high = floor if saved is None else max(saved.high, floor) if self.damaged else saved.high
-        totals = {} if saved is None else json.loads(saved.totals)
+        totals: dict[str, Any] = {} if saved is None else json.loads(saved.totals)
         self._saved[service] = Saved(service, key, high)
         queue = StoredQueue(self, key, service, options, self._clock, self._position)
         self._queues[service] = queue

@@ -267,7 +267,13 @@ def message_of(found):
     kind = getattr(control, found["kind"])
     if found["kind"] == "Answer":
         producer, seq = found["request"]
-        return kind(found["to"], found["source"], (producer, seq), found.get("reason", ""))
+        more = [found.get(*one) for one in (("gateway", ""), ("hop", 0), ("passed", False), ("detail", ""))]
+        return kind(found["to"], found["source"], (producer, seq), found.get("reason", ""), *more)
+    if found["kind"] == "Record":
+        numbers = found["incarnation"], found["version"]
+        return kind(found["source"], *numbers, tuple(found["transit"]), tuple(found["leaves"]))
+    if found["kind"] == "Echo":
+        return kind(found["to"], found["source"], found["trace"])
     return kind(found["to"], found["source"], event_of(found["event"]) if "event" in found else found["filter"])
 
 

@@ -6,14 +6,15 @@ All adapters that name the same `space` are on it. It has no network under it, a
 import asyncio
 
 from vicinal import wire
-from vicinal.errors import RemoteProtocolError
+from vicinal.errors import LimitError, RemoteProtocolError
 from vicinal.event import Event
 from vicinal.federation.capabilities import Capabilities
 from vicinal.filter import Filter
 from vicinal.filter.index import Index
+from vicinal.size_cpython import check_size
 from vicinal.tables_cpython import Table
 
-from ..adapter import Adapter, Port, Refused, Unavailable
+from ..adapter import Adapter, Port, Refused, Result, Unavailable
 
 __all__ = ["MemoryAdapter", "Space", "spaces"]
 
@@ -55,9 +56,22 @@ class MemoryAdapter(Adapter):
     async def publish(self, event: Event) -> "asyncio.Future[None] | None":
         if self._port is None:
             raise Unavailable(f"{self.service} is not connected")
-        wire.encode(event)  # what is too large for the wire is refused here as elsewhere
+        check_size(event)  # what is too large for the wire is refused here as elsewhere
         self.space.publish(event, self)
         return None
+
+    async def publish_many(self, events: list[Event], results: list[Result]) -> None:
+        if self._port is None:
+            raise Unavailable(f"{self.service} is not connected")
+        space = self.space
+        for event in events:
+            try:
+                check_size(event)
+            except LimitError as error:
+                results.append(error)
+                continue
+            space.publish(event, self)
+            results.append(None)
 
     async def subscribe(self, condition: Filter) -> None:
         self.index.add(condition.text, condition)

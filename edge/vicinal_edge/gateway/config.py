@@ -33,12 +33,20 @@
 
     [store]
     max_mb = 256
+    [[store.class]]                      # who loses when there is no room; all priorities are in one of them
+    name = "all"
+    from = -32767                        # priorities from here on, to the next class
+    policy = "oldest"                    # or newest, never
+    share = 0                            # percent of the room that are kept for it
 
     [location]
     fixed = [53.3438, -6.2546]           # or gpsd = "127.0.0.1:2947", or track = "drive.gpx"
 
     [status]
     address = "http://127.0.0.1:9448"    # a page, /status and /metrics
+
+    [fleet]                              # name and configuration come from there: managed.py
+    service = "office"
 
     [[type]]                             # the event type repository: what is declared is checked
     subject = "Speed"
@@ -51,13 +59,14 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vicinal.federation.types import TypeRepository
-
+from vicinal import limits
 from vicinal.control import Announcement, Subscription
 from vicinal.distlist import DistList
 from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
+from vicinal.federation.drop_policy import OLDEST, POLICIES, Class, check_classes
 from vicinal.federation.notes import tunnel_filter
+from vicinal.federation.types import TypeRepository
 from vicinal.filter import Filter
 from vicinal.mapping.mapping import Mapping
 from vicinal.tables_cpython import ConfigError, Table, parse_tables, tables_of
@@ -117,6 +126,7 @@ class Config(NamedTuple):
     types: TypeRepository
     fleet: str
     """the service through which names and configurations are asked for, or \"\" """
+    trial_ms: int
 
 
 def load(path: str | Path) -> Config:
@@ -158,7 +168,7 @@ class _Reader:
         requests = tuple(
             self._request(table, services, types) for table in tables_of(self.file, self.tables, "request")
         )
-        fleet = self._fleet(names)
+        fleet, trial = self._fleet(names)
         if name == "?":
             if not fleet:
                 raise ConfigError(f"{self.file}: [gateway] name is missing, and there is no [fleet] to give one")
@@ -175,6 +185,7 @@ class _Reader:
             self._status(),
             types,
             fleet,
+            trial,
         )
 
     def _service(self, table: Table) -> ServiceConfig:
@@ -262,10 +273,24 @@ class _Reader:
 
     def _store(self) -> dict[str, Any]:
         table = self._table("store")
-        found = {"max_mb": table.number("max_mb", 256, minimum=1), "classes": table.take("class", list, [])}
+        found: dict[str, Any] = {"max_mb": table.number("max_mb", 256, minimum=1)}
+        found["classes"] = self._classes(table)
         found["drain_rate"] = table.number("drain_rate", 0)
         table.done()
         return found
+
+    def _classes(self, store: Table) -> list[Class]:
+        """Who loses when there is no room; none where it is as usual."""
+        most, found = limits.MAX_PRIORITY, []
+        for table in store.tables("class"):
+            low = table.number("from", -most, minimum=-most, maximum=most)
+            policy = table.choice("policy", POLICIES, OLDEST)
+            found.append(Class(table.name(), low, policy, table.number("share", 0, maximum=100)))
+            table.done()
+        try:
+            return check_classes(found) if found else []
+        except LocalProtocolError as error:
+            raise store.error("class", f"is wrong: {error}") from error
 
     def _place(self) -> Place:
         table = self._table("location")
@@ -296,12 +321,13 @@ class _Reader:
         table.done()
         return host.strip("[]"), int(port)
 
-    def _fleet(self, names: list[str]) -> str:
+    def _fleet(self, names: list[str]) -> tuple[str, int]:
         if "fleet" not in self.tables:
-            return ""
+            return "", 0
         table = self._table("fleet")
         service = table.name("service")
         if service not in names:
             table.fail("service", f"is {service!r}, want a [[service]]: {', '.join(names)}")
+        trial = table.number("trial_s", 60, minimum=1, maximum=86_400) * 1000
         table.done()
-        return service
+        return service, trial

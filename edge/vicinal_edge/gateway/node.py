@@ -86,6 +86,7 @@ class Node:
         self._reserved = first + BLOCK
         self.engine = Gateway(self.name, first // BLOCK, first, config.hello)
         self.services: dict[str, Service] = {}
+        self._own: dict[str, tuple[str, Filter, Callable[[Event], None]]] = {}
         self._said: dict[Any, tuple[float, int]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._remembered = 0
@@ -201,7 +202,21 @@ class Node:
         able = _with_control(service.adapter.capabilities, service.config.control)
         self.engine.services[service.service].capabilities = able
         self.engine.service_up(service.service, self.now())
+        for name, condition, _ in self._own.values():
+            if name == service.service:
+                service.do(0, "subscribe", condition)
         self.turn()
+
+    def listen_for(self, subject: str, condition: str, service: str, handler: Callable[[Event], None]) -> None:
+        """Events of `subject` at one service are for the gateway itself."""
+        self._own[subject] = (service, Filter(condition), handler)
+        if self.services[service].state == "up":
+            self.services[service].do(0, "subscribe", self._own[subject][1])
+
+    def say(self, service: str, event: Event) -> None:
+        """Of the gateway itself; it is not kept, so who says it says it again."""
+        if self.services[service].state == "up":
+            self.services[service].talk.offer(event)
 
     def service_down(self, service: Service) -> None:
         self.engine.service_down(service.service, self.now())
@@ -219,6 +234,10 @@ class Node:
         if event.subject == SUBJECT:
             self._hand_on(self.engine.receive(event, service.service, self.now()))
             self.turn()
+            return []
+        own = self._own.get(event.subject)
+        if own is not None and own[0] == service.service:
+            own[2](event)
             return []
         mapping = service.config.mapping
         if mapping is not None:

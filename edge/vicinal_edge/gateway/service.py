@@ -26,7 +26,7 @@ from vicinal.filter import Filter
 from vicinal.mapping.mapping import OUTWARD
 
 from .._store_queue import Queue, QueueOptions
-from ..adapter import Adapter, Refused, Unavailable
+from ..adapter import Adapter, Refused, Result, Unavailable
 from .config import ServiceConfig
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Service:
         self.queue = queue
         self.talk = Queue(config.name, QueueOptions(max_count=MAX_TALK), node.now, node.position)
         """what gateways say to each other: they say it again, so that it is not kept"""
-        self.adapter: Adapter = config.make()
+        self._set_adapter(config.make())
         self.state = "connecting"
         self.reason = ""
         self.lives = 0
@@ -141,9 +141,15 @@ class Service:
         if self.state == "quarantined":
             self.faults.clear()
         try:
-            self.adapter = self.config.make()
+            self._set_adapter(self.config.make())
         except Exception as error:  # it was made before: the next life will say what is wrong
             self._fault(f"{type(error).__name__}: {error}", 1)
+
+    def _set_adapter(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        own = [next(one for one in type(adapter).__mro__ if name in vars(one)) for name in ("publish_many", "publish")]
+        # Who derives from an adapter and has another `publish` means that one.
+        self._takes_many = own[0] is not Adapter and issubclass(own[0], own[1])
 
     async def _one_life(self) -> None:
         async with asyncio.timeout(CONNECT):
@@ -263,8 +269,11 @@ class Service:
             flights = await queue.take(most)
             await self._asked.wait()
             async with self._turn:
-                for number, event in flights:
-                    await self._send(queue, number, event)
+                if self._takes_many:
+                    await self._send_many(queue, flights)
+                else:
+                    for number, event in flights:
+                        await self._send(queue, number, event)
 
     async def _send(self, queue: Queue, number: int, event: Event) -> None:
         self._busy_since = self._loop.time()
@@ -278,7 +287,56 @@ class Service:
         if acknowledged is None:
             queue.done((number,))
         else:
-            acknowledged.add_done_callback(lambda done: self._acknowledged(queue, number, done))
+            acknowledged.add_done_callback(partial(self._acknowledged, queue, [number]))
+
+    async def _send_many(self, queue: Queue, flights: list[tuple[int, Event]]) -> None:
+        """As _send for each, in order; what goes through a tunnel is none of the adapter's events."""
+        mapping = self.config.mapping
+        numbers: list[int] = []
+        events: list[Event] = []
+        for number, event in flights:
+            if event.subject == TUNNEL:
+                await self._give(queue, numbers, events)
+                numbers, events = [], []
+                await self._send(queue, number, event)
+                continue
+            if mapping is not None:
+                try:
+                    event = mapping.outward(event)
+                except LocalProtocolError as error:
+                    self._refused(queue, number, error)
+                    continue
+            numbers.append(number)
+            events.append(event)
+        await self._give(queue, numbers, events)
+
+    async def _give(self, queue: Queue, numbers: list[int], events: list[Event]) -> None:
+        if not events:
+            return
+        results: list[Result] = []
+        self._busy_since = self._loop.time()
+        try:
+            await self.adapter.publish_many(events, results)
+        finally:
+            self._busy_since = None
+            self._settle(queue, numbers, results)
+        if len(results) != len(events):
+            raise RuntimeError(f"publish_many gave {len(results)} results for {len(events)} events")
+
+    def _settle(self, queue: Queue, numbers: list[int], results: list[Result]) -> None:
+        done: list[int] = []
+        waiting: dict[int, tuple[asyncio.Future[Any], list[int]]] = {}
+        for number, result in zip(numbers, results):
+            if result is None:
+                done.append(number)
+            elif isinstance(result, asyncio.Future):
+                waiting.setdefault(id(result), (result, []))[1].append(number)
+            else:
+                self._refused(queue, number, result)
+        if done:
+            queue.done(done)
+        for future, several in waiting.values():
+            future.add_done_callback(partial(self._acknowledged, queue, several))
 
     async def _publish(self, event: Event) -> "asyncio.Future[None] | None":
         adapter = self.adapter
@@ -291,16 +349,21 @@ class Service:
             event = self.config.mapping.outward(event)
         return await adapter.publish(event)
 
-    def _acknowledged(self, queue: Queue, number: int, done: "asyncio.Future[None]") -> None:
+    def _acknowledged(self, queue: Queue, numbers: list[int], done: "asyncio.Future[Any]") -> None:
+        """Of one, or of several that one future stands for."""
         if done.cancelled():
             return  # the life is over: it goes again
-        error = done.exception()
-        if error is None:
-            queue.done((number,))
-        elif isinstance(error, LocalProtocolError):
-            self._refused(queue, number, error)
-        else:
-            self.lost(str(error) or type(error).__name__)
+        failure = done.exception()
+        errors = {} if failure is None else dict.fromkeys(range(len(numbers)), failure)
+        if failure is None and isinstance(done.result(), dict):
+            errors = done.result()
+        queue.done(numbers if not errors else [one for place, one in enumerate(numbers) if place not in errors])
+        for place in sorted(errors):
+            error = errors[place]
+            if isinstance(error, LocalProtocolError):
+                self._refused(queue, numbers[place], error)
+            else:
+                self.lost(str(error) or type(error).__name__)
 
     def _refused(self, queue: Queue, number: int, error: Exception) -> None:
         queue.refused(number, "refused by the service")

@@ -24,6 +24,7 @@ against loops; the first is the tree (topology.py). Time is integer milliseconds
 
 import json
 
+from .. import limits
 from ..control import (
     SUBJECT,
     Announcement,
@@ -37,9 +38,10 @@ from ..control import (
     from_event,
 )
 from ..errors import LocalProtocolError, RemoteProtocolError
-from ..event import Event
+from ..event import Event, check_identity
 from ..filter import Filter
 from .notes import MAX_NOTES, TUNNEL, Direct
+from .plans import MAX_HOPS, Plans
 from .requests import Requests
 from .seen import Seen
 from .serving import Serving
@@ -55,8 +57,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_HOPS", "Gateway"]
 
-# More gateways than any way between two services has.
-MAX_HOPS = 32
 # Milliseconds: how often a gateway says that it is there, how soon after it has said something else, and after how
 # much silence it is taken for dead.
 HELLO = 10000
@@ -87,6 +87,9 @@ class Gateway(Serving):
         self._been: dict[str, Seen] = {}  # the events that were at each direct service
         self._passed = Seen()  # control events
         self._out: list[tuple[str, Event]] = []
+        self._plans = Plans(self.services, self._way)
+        self._planned_for = -1
+        self._stamps: dict[str, str] = {}
 
     # The adapters
 
@@ -96,11 +99,13 @@ class Gateway(Serving):
         if not service or any([char in service for char in ",*?"]):
             raise LocalProtocolError(f"service name {service!r}: want one without comma, * and ?")
         self.services[service] = Direct(service, kind, capabilities)
+        self._forget_plans()
         self._down_since[service] = now
         self._say(now)
 
     def detach(self, service: str, now: int) -> None:
         del self.services[service]
+        self._forget_plans()
         self._down_since.pop(service, None)
         self._say(now)
 
@@ -131,7 +136,7 @@ class Gateway(Serving):
             return self.deliveries()
         if event.producer is None:
             self.seq += 1
-            event = event.replace(producer=f"{self.name}/{service}"[:64], seq=self.seq)
+            event = event.remade(event.attrs, self._stamp_of(service), self.seq)
         elif not self._is_new_at(service, event):
             self._count("dropped: duplicate")
             return []
@@ -141,42 +146,49 @@ class Gateway(Serving):
         return found
 
     def _spread(self, event: Event, service: str) -> "list[tuple[str, Event]]":
-        """To all who asked for it at a service, where somebody has published it: a client, or a gateway. `Source` is
-        where it came into the federation, `Via` where it was given to besides: it does not go there again."""
+        """To all who asked for it at a service, where somebody has published it: a client, or a gateway."""
+        if self._planned_for != self.topology.changes:
+            self._forget_plans()
+        one = self.services[service]
+        keys = one.met(event)
+        if not keys:
+            return []
         attrs = event.attrs
-        targets = self.services[service].match(event)
-        if not targets:
-            return []
         origin, via = attrs.get("Source", service), attrs.get("Via", "")
-        given = via.split(",") if type(via) is str and via else []
-        targets = [one for one in targets if one != service and one != origin and one not in given]
-        if len(given) >= MAX_HOPS:
-            self._count("dropped: hop limit")
-            return []
-        if service != origin and service not in given:
-            given.append(service)
+        if type(via) is not str:
+            via = ""
         found: list[tuple[str, Event]] = []
-        for target in targets:
-            others = given + [one for one in targets if one != target] if len(targets) <= MAX_HOPS else given
+        for target, way, source, trail in self._plans.of(one, keys, origin, via):
+            if way is None:
+                self._count(target)
+                continue
             changed = dict(attrs)
-            changed["Source"] = origin
-            if others:
-                changed["Via"] = ",".join(others)
-            self._towards(event.replace(attrs=changed), service, target, found)
+            changed["Source"] = source
+            if trail:
+                changed["Via"] = trail
+            if len(changed) > limits.MAX_ATTRS:
+                self._count("dropped: too many attributes")
+                continue
+            made = event.remade(changed, event.producer, event.seq)
+            if way == target:
+                self._put(made, target, found)
+            else:
+                self._count("accepted")
+                message = Publication(target, service, made)
+                found.append((way, self._stamped(message.to_event(), MAX_HOPS)))
         return found
 
-    def _towards(self, event: Event, source: str, target: str, found: "list[tuple[str, Event]]") -> None:
-        way = self._way(target)
-        if way is None:
-            self._count("dropped: unreachable")
-        elif way == target:
-            self._put(event, target, found)
-        elif way == source:
-            self._count("dropped: another gateway's")
-        else:
-            self._count("accepted")
-            message = Publication(target, source, event)
-            found.append((way, self._stamped(message.to_event(), MAX_HOPS)))
+    def _forget_plans(self) -> None:
+        self._planned_for = self.topology.changes
+        self._plans.forget()
+
+    def _stamp_of(self, service: str) -> str:
+        """Whose events they are that a service gives without an identity."""
+        found = self._stamps.get(service)
+        if found is None:
+            found = self._stamps[service] = f"{self.name}/{service}"[:64]
+            check_identity(found, 0)
+        return found
 
     def _put(self, event: Event, target: str, found: "list[tuple[str, Event]]") -> None:
         """Into a direct service, once; and on to those who asked for it there."""
@@ -191,11 +203,12 @@ class Gateway(Serving):
 
     def _is_new_at(self, service: str, event: Event) -> bool:
         """Neither heard at a service before, nor put into it."""
-        if service not in self._been:
-            self._been[service] = Seen()
+        been = self._been.get(service)
+        if been is None:
+            been = self._been[service] = Seen()
         producer: Any = event.producer
         seq: Any = event.seq
-        return self._been[service].is_new(producer, seq)
+        return been.is_new(producer, seq)
 
     def _way(self, target: str) -> "str | None":
         """As it is, or as it was last: what is for a service that is away waits where it would go."""
@@ -457,6 +470,7 @@ class Gateway(Serving):
             way = self.topology.way(service)
             if way is not None:
                 self._last_ways[service] = way
+        self._forget_plans()
         for one in self.services.values():
             one.drop_where(lambda source, until, one=one: self._not_ours(one.name, source))
             self._collect(one)

@@ -55,6 +55,8 @@ class Direct:
         self.up = False
         self.notes: dict[str, Note] = {}
         self.announced: dict[str, Note] = {}
+        self.plans: dict[Any, Any] = {}
+        """what became of the events that met the same filters: found once, while the notes are these"""
         self._index = Index()
         self._found: list[tuple[str, Note, str]] = []
 
@@ -97,6 +99,7 @@ class Direct:
             self._index.add(key, condition)
             self._ask("subscribe", key, known)
         known.sources[source] = until
+        self.plans.clear()
         return known
 
     def drop(self, source: str, condition: "Filter") -> bool:
@@ -108,6 +111,7 @@ class Direct:
         if known is None or source not in known.sources:
             return False
         del known.sources[source]
+        self.plans.clear()
         if not known.sources:
             self.forget(key)
             self._ask("unsubscribe", key, known)
@@ -118,10 +122,18 @@ class Direct:
         if key in self.notes:
             del self.notes[key]
             self._index.remove(key)
+            self.plans.clear()
+
+    def met(self, event: "Event") -> "list[str]":
+        """The filters that it meets."""
+        return self._index.match(event)
 
     def match(self, event: "Event") -> "list[str]":
         """The services that asked for it."""
-        keys = self._index.match(event)
+        return self.sources(self._index.match(event))
+
+    def sources(self, keys: "list[str]") -> "list[str]":
+        """Who asked for what meets these filters."""
         if len(keys) == 1:
             return list(self.notes[keys[0]].sources)
         found: list[str] = []

@@ -24,6 +24,7 @@ the service is at the place of the gateway. For room see drop_policy.py; nothing
 from .. import limits
 from ..errors import LocalProtocolError
 from ._lanes import NEVER, Lane, Lanes
+from ._run import Run
 from .drop_policy import DEFAULT_CLASSES, OLDEST, Class, Members, check_classes
 from .drop_policy import NEVER as KEEP
 
@@ -91,6 +92,7 @@ class Outbox:
         self._classes = [Members(one) for one in check_classes(classes)]
         self._shares = any([one.share for one in self._classes])
         self._lanes = Lanes()
+        self._run = Run(self._classes[0])  # while it holds something, the lanes hold nothing
         self._areas: dict[int, Proximity] = {}
         self._flying: dict[int, Flight] = {}
         self._again: list[Flight] = []  # by number, descending
@@ -138,13 +140,45 @@ class Outbox:
         self.accepted += 1
         if expires != NEVER and now > expires:
             return self._count_drop(EXPIRED)
+        if self._run and (priority != self._run.priority or expires != NEVER or area is not None):
+            self._end_run()
         members = self._class_of(priority)
         if (self._shares or self.bytes + size > self.max_bytes or self.count >= self.max_count) and not self._make_room(
             members, size, now
         ):
             return self._count_drop(members.reason)
+        if self._run or (expires == NEVER and area is None and not self._lanes.by_producer):
+            self._run.priority, self._run.members = priority, members
+            self._run.add(id, producer, size)
+            self._grow(members, size)
+            return ""
         self._add(id, producer, priority, expires, size, members, area)
         return ""
+
+    def accept_alike(self, id: int, producer: str, priority: int, size: int) -> bool:
+        """As accept, of an event without end and place, where that is all there is to do; else False, and nothing was
+        done. For who has many of them."""
+        run = self._run
+        if (
+            not run
+            or priority != run.priority
+            or self.bytes + size > self.max_bytes
+            or self.count >= self.max_count
+            or self._shares
+            or id <= self._last
+        ):
+            return False
+        self._last = id
+        self.accepted += 1
+        run.add(id, producer, size)
+        self._grow(run.members, size)
+        return True
+
+    def _end_run(self) -> None:
+        """Into the lanes, as if they had never been elsewhere."""
+        run = self._run
+        for id, producer, size in run.end():
+            run.members.add(id, self._lanes.add(producer, id, run.priority, NEVER, size), size)
 
     def turn_away(self, reason: str) -> str:
         """Counts one as accepted and dropped: who keeps the events has no place for it."""
@@ -165,6 +199,8 @@ class Outbox:
         then it goes again."""
         self._last = max(self._last, id)
         self.accepted += 1
+        if self._run:
+            self._end_run()
         members = self._class_of(priority)
         if not number:
             self._add(id, producer, priority, expires, size, members, area)
@@ -210,6 +246,8 @@ class Outbox:
     def _make_room(self, members: Members, size: int, now: int) -> bool:
         if self._fits(members, size):
             return True
+        if self._run:
+            self._end_run()
         if self._expiring:
             self.sweep(now, _SWEEP)
         if not self._could_fit(members, size):
@@ -301,8 +339,11 @@ class Outbox:
         found: list[Flight] = []
         if self._again and not self._take_again(found, most, now, position, bucket):
             return found
-        lanes, areas = self._lanes, self._areas
         room = min(most - len(found), self.number_limit - self.number)
+        if self._run:
+            self._take_run(found, max(0, room), now, bucket)
+            return found
+        lanes, areas = self._lanes, self._areas
         while room > 0:
             lane = lanes.next()
             if lane is None:
@@ -328,6 +369,20 @@ class Outbox:
             room -= 1
             found.append(flight)
         return found
+
+    def _take_run(self, found: "list[Flight]", room: int, now: int, bucket: "TokenBucket | None") -> None:
+        run, flying, number = self._run, self._flying, self.number
+        members, free = run.members, run.priority >= self.free_from
+        much = 0
+        for id, producer, size in run.next(room):
+            if bucket is not None and not free and not bucket.allow(1, now):
+                break
+            flight = flying[number] = Flight(id, number, producer, NEVER, size, members, free)
+            found.append(flight)
+            number += 1
+            much += size
+        run.remove(number - self.number, much)
+        self.number = number
 
     def _take_again(
         self,
@@ -403,6 +458,8 @@ class Outbox:
 
     def withdraw(self, id: int, producer: str, reason: str) -> bool:
         """Drops one that waits, as who keeps it has lost it. False when it is not among these."""
+        if self._run:
+            self._end_run()
         lane = self._lanes.by_producer.get(producer)
         place = -1 if lane is None else lane.find(id)
         if lane is None or place < 0:
