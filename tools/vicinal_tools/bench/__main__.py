@@ -7,7 +7,20 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from . import Row, can_decode, connections, cosmic, device, event_log, geometry, language, many_filters, peers, steam
+from . import (
+    Row,
+    can_decode,
+    connections,
+    cosmic,
+    device,
+    event_log,
+    geometry,
+    language,
+    many_filters,
+    peers,
+    steam,
+    store_forward,
+)
 
 
 def main() -> int:
@@ -19,6 +32,7 @@ def main() -> int:
         ("geometry", geometry),
         ("on a device", device),
         ("event log", event_log),
+        ("store and forward", store_forward),
         ("Index", many_filters),
         ("CAN log", can_decode),
         ("STEAM in a town, for minutes", steam),
