@@ -20,6 +20,7 @@ from . import (
     peers,
     steam,
     steam_device,
+    store_forward,
 )
 
 
@@ -33,6 +34,7 @@ def main() -> int:
         ("on a device", device),
         ("STEAM on a device", steam_device),
         ("event log", event_log),
+        ("store and forward", store_forward),
         ("Index", many_filters),
         ("CAN log", can_decode),
         ("STEAM in a town, for minutes", steam),
