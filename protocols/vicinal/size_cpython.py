@@ -4,6 +4,8 @@ A queue in memory would encode each event only to count it, and an adapter withi
 are too large for all others. An estimate that is never too low serves both.
 """
 
+from typing import Any
+
 from . import limits
 from .event import Event
 from .wire import encode
@@ -24,6 +26,7 @@ def at_most(event: Event) -> int:
     size = _EVENT + (len(text) if text.isascii() else 4 * len(text))
     if producer is not None:
         size += len(producer) if producer.isascii() else 4 * len(producer)
+    value: Any
     for items in (event.params, event.attrs):
         for name, value in items.items():
             size += _ITEM + (len(name) if name.isascii() else 4 * len(name))

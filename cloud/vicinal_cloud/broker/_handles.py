@@ -80,7 +80,7 @@ class Subscription(Handle):
         self.early: dict[int, list[tuple[Any, ...]]] = {}
         self._consumed = consumed
         self._queue: deque[tuple[Delivery, bool]] = deque() if among is None else among._queue
-        self._news = asyncio.Event() if among is None else among._news
+        self._news: asyncio.Event = asyncio.Event() if among is None else among._news
         self._last: dict[str, int] = {}
         self._counts = among is None
 

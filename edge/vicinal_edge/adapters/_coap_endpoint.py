@@ -84,9 +84,14 @@ class Interface(MessageInterfaceUDP6):  # type: ignore[misc]
         for _ in range(2):
             self._failure = None
             super().send(message)
-            if self._failure is None or isinstance(self._failure, BlockingIOError):
+            failure = self._failed()
+            if failure is None or isinstance(failure, BlockingIOError):
                 return  # where there was no room it is lost, as on the way
         self._ctx.dispatch_error(self._failure, message.remote)
+
+    def _failed(self) -> OSError | None:
+        """What error_received has been told while it was sent."""
+        return self._failure
 
     def error_received(self, exc: OSError) -> None:
         if self._remote_being_sent_to.get() is not None:
