@@ -30,6 +30,9 @@
     max_bytes = 10_000_000_000
     max_age_hours = 168
 
+    [fleet]
+    directory = "fleet"                             # names and configurations for gateways: vicinal_cloud.fleet
+
 Paths are relative to the file.
 """
 
@@ -70,6 +73,7 @@ class Config(NamedTuple):
     graph: ScopeGraph
     status: Address | None
     log: LogPlace | None
+    fleet: Path | None = None
 
 
 def load(path: str | Path) -> Config:
@@ -108,7 +112,7 @@ class _Reader:
 
     def config(self, tables: dict[str, Any]) -> Config:
         for where in tables:
-            if where not in ("broker", "listen", "neighbour", "scope", "status", "log"):
+            if where not in ("broker", "listen", "neighbour", "scope", "status", "log", "fleet"):
                 raise ConfigError(f"{self.file}: [{where}] is not known: want broker, listen, neighbour, scope, ...")
         graph = self._graph(tables)
         broker = _Table(self.file, "broker", tables.get("broker", {}))
@@ -122,7 +126,9 @@ class _Reader:
         twice = {one.name for one in neighbours if [other.name for other in neighbours].count(one.name) > 1}
         if twice:
             raise ConfigError(f"{self.file}: [neighbour] name {min(twice)!r} is given twice")
-        return Config(name, join, listen, neighbours, graph, self._status(tables), self._log(tables))
+        return Config(
+            name, join, listen, neighbours, graph, self._status(tables), self._log(tables), self._fleet(tables)
+        )
 
     def _tables(self, tables: dict[str, Any], where: str) -> list[_Table]:
         found = tables.get(where, [])
@@ -167,6 +173,14 @@ class _Reader:
         address = table.address("address", ("http",), required=True, port=9447)
         table.done()
         return address
+
+    def _fleet(self, tables: dict[str, Any]) -> Path | None:
+        if "fleet" not in tables:
+            return None
+        table = _Table(self.file, "fleet", tables["fleet"])
+        directory = table.path("directory", required=True)
+        table.done()
+        return directory
 
     def _log(self, tables: dict[str, Any]) -> LogPlace | None:
         if "log" not in tables:

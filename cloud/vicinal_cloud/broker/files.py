@@ -6,10 +6,10 @@ from pathlib import Path
 __all__ = ["replace"]
 
 
-def replace(file: Path, text: str) -> None:
+def replace(file: Path, content: str | bytes) -> None:
     new = file.with_suffix(".new")
-    with new.open("w") as out:
-        out.write(text)
+    with new.open("wb") as out:
+        out.write(content.encode() if isinstance(content, str) else content)
         out.flush()
         os.fsync(out.fileno())
     new.replace(file)

@@ -53,6 +53,7 @@ class Server:
         neighbours = {one.name: one.address is not None for one in config.neighbours}
         self.node = Node(engine, neighbours, now, None, ping_after)
         self._servers: list[asyncio.Server] = []
+        self._fleet: Any = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -70,6 +71,10 @@ class Server:
         for neighbour in config.neighbours:
             if neighbour.address is not None:
                 self._tasks.append(loop.create_task(keep_linked(node, neighbour, self._chance)))
+        if config.fleet is not None:
+            from ..fleet.service import serve_inside
+
+            self._fleet = await serve_inside(node, config.fleet)
 
     async def _listen(self, one: Listen) -> Address:
         node, address = self.node, one.address
@@ -120,6 +125,8 @@ class Server:
 
     async def drain(self) -> None:
         node = self.node
+        if self._fleet is not None:
+            await self._fleet.stop()
         node.draining = True
         for server in self._servers:
             server.close()

@@ -235,8 +235,7 @@ class Provisioning:
     def started(self, now: int) -> None:
         """The configuration of the last "run" is in use."""
         self._up = True
-        if self.candidate:
-            self._soon(now)
+        self._soon(now)
 
     def unusable(self, now: int, reason: str) -> None:
         """The configuration of the last "run" is refused, or, on trial, its gateway has ended by itself. (One that has
