@@ -102,6 +102,7 @@ class MqttAdapter(Adapter):
         self._tasks: list[asyncio.Task[None]] = []
         self._settled = True
         self._received = self._published = self._unwanted = 0
+        self._written = ""
 
     async def connect(self, port: Port) -> None:
         await self.disconnect()
@@ -113,6 +114,8 @@ class MqttAdapter(Adapter):
         link = Link(self.host, self.tcp_port, self.address, self._heard, self._lost)
         await link.open(client_id, self.username, self.password, self.tls, self.keepalive, not self._held, self.session)
         self._link, self._record, self._identity = link, record, (self.address, client_id)
+        found = {"address": self.address, "client_id": client_id, "filters": self._held}
+        self._written = json.dumps(found) if self._held else ""
         if not link.session_present:
             self._held = {}
         self._settled = not self._held
@@ -205,9 +208,12 @@ class MqttAdapter(Adapter):
         if self.session:
             address, client_id = self._identity
             found = {"address": address, "client_id": client_id, "filters": self._held}
+            if json.dumps(found) == self._written:  # a disk that is full takes nothing, and need not
+                return
             new = self._record.with_suffix(".new")
             new.write_text(json.dumps(found), encoding="utf-8")
             new.replace(self._record)
+            self._written = json.dumps(found)
 
     async def _settle(self, link: Link) -> None:
         """What the session holds from before and nobody has asked for again is given up."""

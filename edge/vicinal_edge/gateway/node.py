@@ -24,7 +24,7 @@ from vicinal.federation.drop_policy import DEFAULT_CLASSES
 from vicinal.federation.gateway import Gateway
 from vicinal.filter import Filter
 
-from ..adapters._numbers import replace
+from ..adapters._numbers import replace, replace_number
 from ..store import QueueOptions, Store, StoredQueue, StoreOptions
 from .config import EXAMPLES, Config, ServiceConfig
 from .service import Service
@@ -69,7 +69,7 @@ def reserve(file: Path) -> int:
         text = "0"
     if not text.isdecimal():
         raise LocalProtocolError(f"{file} holds {text[:40]!r}, want a number: numbers must not be used twice")
-    replace(file, str(int(text) + BLOCK))
+    replace_number(file, int(text) + BLOCK)
     return int(text)
 
 
