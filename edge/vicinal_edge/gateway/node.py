@@ -38,24 +38,40 @@ SELDOM = 60.0
 # Of numbers that are reserved on disk, and how many of them may be left before more are.
 BLOCK, MARGIN = 1_000_000, 500_000
 REMEMBER = 0.1
+# Milliseconds that a clock may be off, and after which it is believed that it was set; a clock before 2023 was not.
+A_LITTLE, BELIEVED, NEVER_SET = 2000, 60_000, 1_672_531_200_000
 # From this priority on an event does not wait for the rate of a drain.
 URGENT = 1000
 
 
-def wall_clock() -> Callable[[], int]:
-    """Unix milliseconds as they are, but never backwards: events carry times of others, so a clock that is set right
-    is followed; one that is set back stands still until it is caught up, or for a minute."""
-    latest, behind = 0, 0
+def wall_clock(
+    wall: Callable[[], int] = time.time_ns, steady: Callable[[], int] = time.monotonic_ns
+) -> Callable[[], int]:
+    """Unix milliseconds that go on by the steady clock, so that what is good for an hour lasts one, whatever becomes of
+    the clock of this machine meanwhile. Where that is a little off, it is followed, never backwards; where it jumps, it
+    is followed when it has stayed with that for a minute: events carry times of others, so a clock that is set right
+    must be, and one that is wrong for a moment must not make everything that is stored expire. One that was never set
+    is followed at once."""
+    start = steady() // 1_000_000
+    offset = wall() // 1_000_000 - start
+    latest = jump = 0
+    since = start
 
     def now() -> int:
-        nonlocal latest, behind
-        found = time.time_ns() // 1_000_000
-        if found >= latest:
-            latest, behind = found, 0
-        elif latest - found > 60_000:
-            behind += 1
-            if behind > 3:  # it was ahead, and is right now
-                latest, behind = found, 0
+        nonlocal offset, latest, jump, since
+        passed = steady() // 1_000_000
+        ahead = wall() // 1_000_000 - passed - offset
+        if -A_LITTLE <= ahead <= A_LITTLE:
+            offset += ahead
+            jump = 0
+        elif passed + offset < NEVER_SET:
+            offset += ahead
+        elif not jump or abs(ahead - jump) > A_LITTLE:
+            jump, since = ahead, passed
+        elif passed - since >= BELIEVED:
+            offset += ahead
+            jump = latest = 0
+        latest = max(latest, passed + offset)
         return latest
 
     return now
