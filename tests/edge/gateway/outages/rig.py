@@ -128,15 +128,17 @@ class Rig:
         more: str = "",
         mutant: str | None = None,
         env: dict[str, str] | None = None,
-        state: Path | None = None,
         seed: int = 0,
+        disk: str | None = None,
     ) -> None:
-        """`env`: of the gateway, which then is a process of its own instead of a fork. `more` of its configuration."""
+        """`env`: of the gateway, which then is a process of its own instead of a fork. `more` of its configuration.
+        `disk`: its state is on one of that size, which lives as long as the process and is seen by nobody else."""
         self.folder = folder
         self.more = more
         self.mutant = mutant
-        self.env = env
-        self.state = state or folder / "state"
+        self.env = env if disk is None else env or {}
+        self.disk = disk
+        self.state = folder / "state"
         self.chance = random.Random(seed)
         self.starts = 0
         self.kills = 0
@@ -204,8 +206,12 @@ class Rig:
 
     def _popen(self) -> dict[str, Any]:
         with self._config.with_suffix(".err").open("ab") as errors:
+            command = [*COMMAND, "gateway", "run", str(self._config), "--json"]
+            if self.disk is not None:
+                mount = f'mount -t tmpfs -o size={self.disk} none "$0" && exec "$@"'
+                command = ["unshare", "--mount", "sh", "-c", mount, str(self.state), *command]
             self._process = subprocess.Popen(
-                [*COMMAND, "gateway", "run", str(self._config), "--json"],
+                command,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
@@ -243,6 +249,12 @@ class Rig:
     def errors(self) -> str:
         file = self._config.with_suffix(".err")
         return file.read_text()[-4000:] if file.exists() else ""
+
+    @property
+    def seen_state(self) -> Path:
+        """The folder of its state as the gateway sees it."""
+        assert self._process is not None
+        return Path(f"/proc/{self._process.pid}/root{self.state}")
 
     async def status(self) -> dict[str, Any]:
         """Of a gateway that runs."""
