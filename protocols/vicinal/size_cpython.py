@@ -12,24 +12,25 @@ from .wire import encode
 
 __all__ = ["at_most", "check_size"]
 
-# Array and heads, subject and producer apart: 1 + 3 + 2, seq 9, parameters 3, attributes 3.
-_EVENT = 24
-# Heads of a name and of a text, or a number of 64 bits.
-_ITEM = 2 + 9
+# Array and heads, seq, and the heads of parameters and attributes; subject and producer apart.
+_EVENT = 1 + 3 + 3 + 9 + 3 + 3
+# The head of a name, and a number of 64 bits or the head of a text.
+_ITEM = 3 + 9
 # An array of six numbers.
 _AREA = 1 + 6 * 9
+# What names take together: a fleet has few sets of them. A stranger's may not fill it.
+_MAX_KEPT = 4096
+_kept: dict[tuple[str, ...], int] = {}
 
 
 def at_most(event: Event) -> int:
     """No less than len(encode(event)); more by a few bytes for each part, and where there is more than ASCII."""
-    text, producer = event.subject, event.producer
-    size = _EVENT + (len(text) if text.isascii() else 4 * len(text))
-    if producer is not None:
-        size += len(producer) if producer.isascii() else 4 * len(producer)
-    value: Any
-    for items in (event.params, event.attrs):
-        for name, value in items.items():
-            size += _ITEM + (len(name) if name.isascii() else 4 * len(name))
+    size = _EVENT + 4 * len(event.subject) + 4 * len(event.producer or "")
+    both: tuple[dict[str, Any], ...] = (event.params, event.attrs) if event.attrs else (event.params,)
+    for items in both:
+        names = tuple(items)
+        size += _kept.get(names) or _size_of(names)
+        for value in items.values():
             kind = type(value)
             if kind is str:
                 size += len(value) if value.isascii() else 4 * len(value)
@@ -37,6 +38,13 @@ def at_most(event: Event) -> int:
                 size += len(value)
             elif kind is not int and kind is not float and kind is not bool:
                 size += at_most(value) if kind is Event else _AREA
+    return size
+
+
+def _size_of(names: tuple[str, ...]) -> int:
+    if len(_kept) >= _MAX_KEPT:
+        _kept.clear()
+    size = _kept[names] = sum(_ITEM + len(name.encode()) for name in names)
     return size
 
 

@@ -29,6 +29,7 @@ if MICROPYTHON:
 else:
     from ._cbor_cpython import dumps as _dumps
     from ._cbor_cpython import loads_if_canonical
+    from ._encode_cpython import encode_simple
     from ._shapes_cpython import Shapes
 
     _shapes = Shapes()
@@ -36,6 +37,8 @@ else:
 
 def encode(event: Event) -> bytes:
     data = event._wire
+    if data is None and not MICROPYTHON:
+        data = encode_simple(event)
     if data is None:
         item = _to_item(event)
         data = _dumps(item)

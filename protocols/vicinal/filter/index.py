@@ -81,7 +81,8 @@ class Index:
         """The keys of the filters that match, each once, in no particular order."""
         found: list[Any] = []
         shared: dict[Any, None] = {}
-        self._rest.match(event, found, shared)
+        if len(self._rest):
+            self._rest.match(event, found, shared)
         params, attrs, subjects = self._by
         if subjects:  # the one place of its kind
             bucket = subjects["subject"].get(event.subject)
