@@ -68,6 +68,10 @@ class Service:
                 with self.lock:
                     self.sink.hear(number, (f"car-{producer}", seq))
                 if self._chance.random() < self.breaks:
+                    if (
+                        self._chance.random() < 0.7
+                    ):  # what is on its way then is lost, also if its sender dies meanwhile
+                        time.sleep(self._chance.random() * 0.05)
                     peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     return
                 answer += NUMBER.pack(number)
