@@ -101,6 +101,11 @@ if [ ! -e /usr/share/activemq/bin/activemq.jar ] && can_install; then
     fi
 fi
 
+# The tests of the gateway give it a clock that jumps; without libfaketime they are skipped and say so.
+if ! ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 && can_install; then
+    install libfaketime || true
+fi
+
 # The tests of location feed a real gpsd with gpsfake (of gpsd-clients); without them they are skipped and say so. This
 # service, too, nobody has asked for.
 if { [ -z "$(PATH=$PATH:/usr/sbin command -v gpsd)" ] || ! command -v gpsfake >/dev/null; } && can_install; then

@@ -130,14 +130,17 @@ class Rig:
         env: dict[str, str] | None = None,
         seed: int = 0,
         disk: str | None = None,
+        way: Callable[[int], Any] = Link,
     ) -> None:
         """`env`: of the gateway, which then is a process of its own instead of a fork. `more` of its configuration.
-        `disk`: its state is on one of that size, which lives as long as the process and is seen by nobody else."""
+        `disk`: its state is on one of that size, which lives as long as the process and is seen by nobody else.
+        `way`: what is between it and the port of the broker."""
         self.folder = folder
         self.more = more
         self.mutant = mutant
         self.env = env if disk is None else env or {}
         self.disk = disk
+        self.way = way
         self.state = folder / "state"
         self.chance = random.Random(seed)
         self.starts = 0
@@ -170,7 +173,7 @@ class Rig:
             Mosquitto(self.folder / "bus", lines=("max_queued_messages 0", "max_inflight_messages 0"))
         )
         self.broker = Overlay(self.folder, await enter(Nursery()), "alone", False, None)
-        self.link = await enter(Link(int(self.broker.addresses["b1"].rpartition(":")[2])))
+        self.link = await enter(self.way(int(self.broker.addresses["b1"].rpartition(":")[2])))
         self._nursery = await enter(Nursery("gateway"))
         await self.broker.start("b1")
         self.state.mkdir(exist_ok=True)

@@ -24,6 +24,8 @@ def faked(offset: Path) -> dict[str, str]:
         "FAKETIME_TIMESTAMP_FILE": str(offset),
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "FAKETIME_NO_CACHE": "1",
+        # Else it corrects waits of threads for a monotonic clock that is not faked, and they take seconds.
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
     }
 
 
