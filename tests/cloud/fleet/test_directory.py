@@ -68,6 +68,10 @@ def test_numbers_rise_for_each_pattern(tmp_path: Path) -> None:
     assert [Names(file, "pi-{n}").give(f"a{at}") for at in range(3)] == ["pi-1", "pi-2", "pi-3"]
     assert [Names(file, "bus-{n}.x").give(f"b{at}") for at in range(2)] == ["bus-1.x", "bus-2.x"]
     assert Names(file, "pi-{n}").give("c") == "pi-4"
+    found = json.loads(file.read_text())
+    del found["names"]["c"]  # by hand: the number is not given again
+    file.write_text(json.dumps(found))
+    assert Names(file, "pi-{n}").give("d") == "pi-5"
     assert [good_pattern(one) for one in ("gw-{n}", "{n}", "gw", "a{n}b{n}", "a b{n}", "x" * 60 + "{n}")] == [
         True, True, False, False, False, False,
     ]  # fmt: skip
