@@ -85,6 +85,13 @@ def _requests_are_not_remembered() -> None:
     Node._recall = lambda self, file: None  # type: ignore[method-assign]
 
 
+def _numbers_of_events_are_not_reserved() -> None:
+    """Each life begins with the same."""
+    from vicinal_edge.gateway import node
+
+    node.reserve = lambda file: 0
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     "done when handed over": _done_when_handed_over,
     "nothing goes again": _nothing_goes_again,
@@ -93,4 +100,5 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "the bus is not remembered": _bus_is_not_remembered,
     "sent before it is on disk": _sent_before_it_is_on_disk,
     "requests are not remembered": _requests_are_not_remembered,
+    "numbers of events are not reserved": _numbers_of_events_are_not_reserved,
 }

@@ -50,10 +50,7 @@ state = "{state}"
 address = "http://127.0.0.1:0"
 [[service]]
 name = "bus"
-type = "mqtt"
-address = "{bus}"
-prefix = "bus/"
-store = false
+{bus}
 [[service]]
 name = "office"
 type = "siena"
@@ -177,14 +174,20 @@ class Rig:
         self._nursery = await enter(Nursery("gateway"))
         await self.broker.start("b1")
         self.state.mkdir(exist_ok=True)
-        values = {"state": self.state, "bus": self.bus.address, "office": self.link.address}
+        values = {"state": self.state, "bus": self.bus_settings(), "office": self.link.address}
         self._config.write_text(CONFIG.format(**values) + self.more)
-        self.load = Load(self.bus.address, self.folder)
+        self.load = self.make_load()
         await self.load.open()
         self._stack.push_async_callback(self.load.close)
         await self.start()
         await self.until(lambda status: applied(status), "the office is subscribed to the bus")
         self._watching = asyncio.create_task(self._watch())
+
+    def bus_settings(self) -> str:
+        return f'type = "mqtt"\naddress = "{self.bus.address}"\nprefix = "bus/"\nstore = false'
+
+    def make_load(self) -> Load:
+        return Load(self.bus.address, self.folder)
 
     async def __aexit__(self, *_: object) -> None:
         if self._watching is not None:
@@ -303,10 +306,14 @@ class Rig:
             for record in records:
                 event = event_of(record)
                 if event.subject == "Speed":
-                    identity = event.attrs["OriginProducer"], event.attrs["OriginSeq"]
+                    identity = self.identity(event)
                     self.sink.hear(record.seq, identity)
                     self._read.add(identity)
         return self.sink
+
+    def identity(self, event: Event) -> Identity:
+        """Of an event in the log: what its producer has given it."""
+        return event.attrs["OriginProducer"], event.attrs["OriginSeq"]
 
     async def all_logged(self) -> Sink:
         """When all that the bus has taken is there, or nothing comes any more."""

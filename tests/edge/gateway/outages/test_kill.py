@@ -75,11 +75,13 @@ async def kills(rig: Rig) -> None:
     await attack(rig, rig.kills + 5)
 
 
+# The others are caught in test_life.py and test_can.py.
+HERE = [one for one in MUTANTS if "requests" not in one and "of events" not in one]
 CAUGHT_BY = {"numbers are not reserved": calm, "nothing goes again": cuts}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", [one for one in MUTANTS if one != "requests are not remembered"])
+@pytest.mark.parametrize("mutant", HERE)
 def test_mutants_are_caught(tmp_path: Path, mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rig_module, "QUIET", 2.0)
 
