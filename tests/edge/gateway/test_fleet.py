@@ -1,0 +1,57 @@
+"""A real gateway gets its name and its configuration from a real broker's fleet, and goes back when it is bad."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from cloud.broker.brokers import Brokers, until
+from edge.gateway.test_commands import siena, vicinal
+from edge.gateways import GatewayProcess
+
+FLEET = '[fleet]\nservice = "B"\ntrial_s = 1\n'
+
+
+def configuration(address: str, more: str = "") -> str:
+    status = '[status]\naddress = "http://127.0.0.1:0"\n'
+    return f"[gateway]\n{status}{siena(address)}{FLEET}{more}"
+
+
+def test_named_configured_and_rolled_back(brokers: Brokers, tmp_path: Path) -> None:
+    async def work() -> None:
+        directory = tmp_path / "fleet"
+        (directory / "gateways").mkdir(parents=True)
+        broker = brokers.start("b1", more=f'[fleet]\ndirectory = "{directory}"\n')
+        folder = tmp_path / "pi"
+        folder.mkdir()
+        file = folder / "gateway.toml"
+        file.write_text(configuration(broker.address))
+        state = folder / "state" / "fleet" / "state.json"
+
+        def saved() -> dict[str, Any]:
+            found: dict[str, Any] = json.loads(state.read_text()) if state.exists() else {}
+            return found
+
+        pi = GatewayProcess("pi", file, {})
+        try:
+            await until(lambda: saved().get("name"), "it has a name")
+            name = saved()["name"]
+            good = configuration(broker.address, '[[service]]\nname = "M"\ntype = "memory"\n')
+            (directory / "gateways" / f"{name}.toml").write_text(good)
+            pi.terminate()
+            pi.start()
+            await until(lambda: saved().get("good"), "the served configuration has passed its trial")
+            assert saved()["name"] == name
+            version = saved()["good"]
+            (directory / "gateways" / f"{name}.toml").write_text(good.replace('"memory"', '"nothing"'))
+            await until(lambda: saved().get("bad"), "the bad one is rolled back")
+            assert (saved()["good"], saved()["name"]) == (version, name)
+            shown = await asyncio.to_thread(vicinal, "fleet", "list", "-d", str(directory), "--json", code=1)
+            (row,) = json.loads(shown)
+            assert (row["name"], row["version"], len(row["bad"])) == (name, version, 1)
+            assert "for which there is no adapter" in row["health"]
+            assert pi.process.poll() is None
+        finally:
+            pi.kill()
+
+    asyncio.run(work())
