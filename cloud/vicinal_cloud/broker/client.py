@@ -26,6 +26,7 @@ from vicinal.siena.connection import BYE_NAMES, LOST, NORMAL, NOT_ADMITTED, TAKE
 from vicinal.siena.messages import CLIENT, VERSION
 
 from ._handles import Advertisement, Delivery, Handle, Subscription
+from ._runs import FIRST_REQUEST, Run, publication
 from .address import Address, Tls, parse
 from .clock import clock
 from .dial import CannotConnect, backoff, dial
@@ -82,9 +83,9 @@ class Client:
         self._handles: list[Handle] = []
         self._subscriptions: dict[int, Subscription] = {}
         self._answers: dict[int, asyncio.Future[Any]] = {}
-        self._publishes: dict[int, tuple[Event, Advertisement, asyncio.Future[int]]] = {}
+        self._publishes: dict[int, tuple[Event, Advertisement, asyncio.Future[int] | Run]] = {}
         self._pongs: dict[int, asyncio.Future[None]] = {}
-        self._requests = 0
+        self._requests = FIRST_REQUEST
         # Never below an earlier run's, also where no broker remembers it: microseconds.
         self._seq = self.now() * 1000
         self._room = asyncio.Event()
@@ -158,8 +159,43 @@ class Client:
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._publishes[self._requests] = (event, advertisement, done)
         if self._ready and advertisement.number is not None:
-            self._say(("publish", self._requests, advertisement.number, event))
+            request = self._requests
+            try:
+                self._say(("publish", request, advertisement.number, event))
+            except LocalProtocolError:  # too large: it was not said, and there will be no answer
+                del self._publishes[request]
+                raise
         return done
+
+    async def submit_many(
+        self, events: list[Event], advertisement: Advertisement
+    ) -> "asyncio.Future[dict[int, BaseException]]":
+        """submit, of events that have their identities, in the order of their numbers. The future is done when all are
+        answered; its result is what was refused, by its place among them."""
+        while len(self._publishes) >= WINDOW:
+            self._room.clear()
+            await self._room.wait()
+        if self._closed is not None:
+            raise self._closed
+        run = Run(self._requests + 1, len(events), asyncio.get_running_loop())
+        request, publishes = self._requests, self._publishes
+        for event in events:
+            request += 1
+            publishes[request] = (event, advertisement, run)
+        self._requests = request
+        self._seq = max(self._seq, *[event.seq or 0 for event in events])
+        link, number = self._link, advertisement.number
+        if self._ready and number is not None and link is not None and not link.connection.closed:
+            frames = []
+            for request, event in enumerate(events, run.first):
+                try:
+                    frames.append(publication(request, number, event))
+                except LocalProtocolError as error:  # too large: who publishes is told, others go
+                    del publishes[request]
+                    run.answered(request, Refused(str(error)))
+            link.connection.put(b"".join(frames))
+            self._flush_soon()
+        return run.done
 
     async def ping(self) -> float:
         """Milliseconds to the broker and back."""
@@ -217,9 +253,9 @@ class Client:
         for request, (event, advertisement, done) in list(self._publishes.items()):
             if advertisement.number is not None:
                 self._say(("publish", request, advertisement.number, event))
-            elif not done.done():
-                done.set_exception(Refused("its advertisement was refused after the connection was made again"))
+            else:
                 del self._publishes[request]
+                _settle(done, request, Refused("its advertisement was refused after the connection was made again"))
 
     async def _dial(self, connection: Connection) -> Link:
         return await dial(self, connection, self.address, self._tls)
@@ -300,14 +336,15 @@ class Client:
 
     def received(self, link: Link, messages: list[tuple[Any, ...]]) -> None:
         for message in messages:
-            self._received(message)
+            if message[0] == "answer":
+                self._answered(message[1], message[2], message[3])
+            else:
+                self._received(message)
 
     def _received(self, message: tuple[Any, ...]) -> None:
         kind = message[0]
         if kind == "deliver":
             self._delivered(message)
-        elif kind == "answer":
-            self._answered(message[1], message[2], message[3])
         elif kind == "pong":
             pong = self._pongs.pop(message[1], None)
             if pong is not None and not pong.done():
@@ -319,9 +356,15 @@ class Client:
 
     def _answered(self, request: int, accepted: bool, more: Any) -> None:
         future: asyncio.Future[Any] | None
-        if request in self._publishes:
-            future = self._publishes.pop(request)[2]
+        publish = self._publishes.pop(request, None)
+        if publish is not None:
             self._room.set()
+            done = publish[2]
+            if type(done) is Run:
+                done.answered(request, None if accepted else Refused(more))
+                return
+            assert isinstance(done, asyncio.Future)
+            future = done
         else:
             future = self._answers.pop(request, None)
         if future is None or future.done():
@@ -385,7 +428,8 @@ class Client:
         self._ready = False
         for handle in self._handles:
             handle.end(error)
-        for _, _, done in self._publishes.values():
+        for _, _, found in self._publishes.values():
+            done = found.done if isinstance(found, Run) else found
             if not done.done():
                 done.set_exception(error)
                 done.exception()  # whoever waits gets it; if nobody does, it is not worth a complaint
@@ -409,3 +453,10 @@ class Client:
         self._flushing = False
         if self._link is not None:
             self._link.flush()
+
+
+def _settle(done: "asyncio.Future[int] | Run", request: int, error: BaseException) -> None:
+    if isinstance(done, Run):
+        done.answered(request, error)
+    elif not done.done():
+        done.set_exception(error)

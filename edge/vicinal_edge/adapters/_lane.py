@@ -7,6 +7,7 @@ when it comes again, that it is out of order and was never stored.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from vicinal.errors import LocalProtocolError
@@ -19,6 +20,8 @@ from ..adapter import Refused, Unavailable
 __all__ = ["Lane", "OutOfOrder", "asked", "quoted", "settle"]
 
 Otherwise = Callable[[BaseException, "asyncio.Future[None]"], bool]
+Errors = dict[int, BaseException] | None
+SeenTo = Callable[[dict[int, Exception], Callable[[dict[int, BaseException]], None]], None]
 
 MAX_SUBJECTS = 256
 """advertisements of one lane; beyond it one stands for all subjects. A broker lets a client have 1,024."""
@@ -48,9 +51,13 @@ class Lane:
         self._rest = rest
         self._adverts: dict[str, Advertisement] = {}
         self._pending: dict[int, asyncio.Future[None]] = {}
+        self._runs: dict[asyncio.Future[Errors], list[Event]] = {}
+
+    def advertised(self, subject: str) -> Advertisement | None:
+        return self._adverts.get(subject) or self._adverts.get("")
 
     async def advertise(self, subject: str) -> Advertisement:
-        found = self._adverts.get(subject) or self._adverts.get("")
+        found = self.advertised(subject)
         if found is None:
             wide = len(self._adverts) >= MAX_SUBJECTS
             text = EVERY if wide else f"subject = {quoted(subject)}"
@@ -69,7 +76,7 @@ class Lane:
         says whether it will see to it."""
         seq = event.seq or 0
         if seq <= self.highest:
-            pending = self._pending.get(seq)
+            pending = self._pending.get(seq) or self._in_a_run(seq)
             if pending is not None:
                 return pending
             raise Refused(f"number {seq} comes after {self.highest}: in a lane they rise")
@@ -90,6 +97,48 @@ class Lane:
 
         answer.add_done_callback(answered)
         return done
+
+    async def publish_many(self, events: list[Event], seen_to: "SeenTo") -> "asyncio.Future[Errors]":
+        """As `publish`, of events of one subject, whose numbers rise from above `highest` on. What is not accepted is
+        given to `seen_to` by its place, with what is to be called with all that is left of it."""
+        advertisement = await self.advertise(events[0].subject)
+        self.highest = events[-1].seq or 0
+        answer = await asked(self.client.submit_many(events, advertisement))
+        done: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
+        self._runs[done] = events
+
+        def answered(answer: "asyncio.Future[dict[int, BaseException]]") -> None:
+            if answer.cancelled():
+                finish({})
+                return
+            failure = answer.exception()
+            found = answer.result() if failure is None else dict.fromkeys(range(len(events)), failure)
+            if found:
+                seen_to({place: blamed(found[place]) for place in sorted(found)}, finish)
+            else:
+                finish({})
+
+        def finish(errors: dict[int, BaseException]) -> None:
+            self._runs.pop(done, None)
+            if not done.done():
+                done.set_result(errors or None)
+
+        answer.add_done_callback(answered)
+        return done
+
+    def _in_a_run(self, seq: int) -> "asyncio.Future[None] | None":
+        """What becomes of one that is under way with others."""
+        for run, events in self._runs.items():
+            for place, event in enumerate(events):
+                if event.seq == seq:
+                    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    run.add_done_callback(partial(_settle_one, done, place))
+                    return done
+        return None
+
+
+def _settle_one(done: "asyncio.Future[None]", place: int, run: "asyncio.Future[Errors]") -> None:
+    settle(done, None if run.cancelled() else (run.result() or {}).get(place))
 
 
 def settle(done: "asyncio.Future[None]", error: BaseException | None) -> None:

@@ -1,5 +1,7 @@
 """What came or went lately, so that what comes round a loop is known."""
 
+from collections import OrderedDict
+
 __all__ = ["Recent"]
 
 
@@ -8,13 +10,14 @@ class Recent:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._found: dict[tuple[str, int], None] = {}
+        # Of a dict the first is found behind all places of those that went before it.
+        self._found: OrderedDict[tuple[str, int], None] = OrderedDict()
 
     def add(self, identity: tuple[str, int]) -> None:
         found = self._found
         found[identity] = None
         if len(found) > self._most:
-            del found[next(iter(found))]
+            found.popitem(last=False)
 
     def __contains__(self, identity: tuple[str, int]) -> bool:
         return identity in self._found

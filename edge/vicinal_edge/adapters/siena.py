@@ -39,11 +39,12 @@ from vicinal.errors import LimitError, LocalProtocolError, VicinalError
 from vicinal.event import Event
 from vicinal.federation.capabilities import Capabilities
 from vicinal.filter import Filter
+from vicinal.size_cpython import at_most
 from vicinal.tables_cpython import Table
 from vicinal_cloud.broker.address import Tls, parse
 from vicinal_cloud.broker.client import Client, Subscription, connect
 
-from ..adapter import Adapter, Port, Refused, Unavailable
+from ..adapter import Adapter, Port, Refused, Result, Unavailable
 from ._lane import Lane, OutOfOrder, asked, settle
 from ._numbers import Numbers, kept_text, replace
 from ._recent import Recent
@@ -193,34 +194,114 @@ class SienaAdapter(Adapter):
 
     async def publish(self, event: Event) -> "asyncio.Future[None] | None":
         self._there()
-        identity = event.identity
-        if identity is not None:
-            if identity in self._heard:
-                self.returned += 1
-                return None  # it came from there
-            self._said.add(identity)
-        attrs = dict(event.attrs)
-        stored = attrs.pop("StoreSeq", None)
-        if not _is_small(event):
-            size = len(wire.encode(event.replace(attrs=attrs)))
-            if size > self.capabilities.max_bytes:
-                raise LimitError(f"bytes of event {event.subject!r}", size, self.capabilities.max_bytes)
-        if identity is not None:
-            attrs["OriginProducer"], attrs["OriginSeq"] = identity
+        if self._came_from_there(event):
+            return None
+        attrs, stored = self._attributes(event)
         if stored is None:
             lane = await self._lane("")
             await lane.advertise(event.subject)  # before it has a number: what waits there must not pass others
             assert self._numbers is not None
             return await lane.publish(self._named(event, attrs, lane, self._numbers.next()))
-        if type(stored) is not int:
-            raise Refused(f"StoreSeq is {stored!r}, want an int")
         lane = await self._lane(f"~{self._token}")
         return await lane.publish(
             self._named(event, attrs, lane, stored), partial(self._not_accepted, event, attrs, stored)
         )
 
+    async def publish_many(self, events: list[Event], results: list[Result]) -> None:
+        """In runs of one lane and one subject, with rising numbers. One that cannot be in a run goes alone."""
+        self._there()
+        kept, run = f"~{self._token}", _Run()
+        for event in events:
+            if self._came_from_there(event):
+                run.wait_for(None)
+                continue
+            try:
+                attrs, stored = self._attributes(event)
+                suffix = "" if stored is None else kept
+                lane = self._lanes.get(suffix) or await self._lane(suffix)
+                if lane.advertised(event.subject) is None:
+                    await lane.advertise(event.subject)
+                assert self._numbers is not None
+                seq = self._numbers.next() if stored is None else stored
+                named = self._named(event, attrs, lane, seq)
+            except LocalProtocolError as error:
+                run.wait_for(error)
+                continue
+            if lane is not run.lane or event.subject != run.subject:
+                await self._publish_run(run, results)
+                run = _Run(lane, event.subject)
+            if seq > run.highest:
+                run.add(event, named, stored is not None)
+            else:
+                await self._publish_run(run, results)
+                results.append(await self._publish_alone(event, attrs, lane, seq))
+                run = _Run()
+        await self._publish_run(run, results)
+
+    async def _publish_alone(self, event: Event, attrs: dict[str, Any], lane: Lane, seq: int) -> Result:
+        try:
+            return await lane.publish(
+                self._named(event, attrs, lane, seq), partial(self._not_accepted, event, attrs, seq)
+            )
+        except LocalProtocolError as error:
+            return error
+
+    async def _publish_run(self, run: "_Run", results: list[Result]) -> None:
+        future: asyncio.Future[Any] | None = None
+        if run.events and run.lane is not None:
+            self._there()
+            future = await run.lane.publish_many(run.events, partial(self._run_not_accepted, run))
+        results.extend([future if result is run else result for result in run.results])  # type: ignore[misc]
+
+    def _run_not_accepted(
+        self, run: "_Run", errors: dict[int, Exception], finish: Callable[[dict[int, BaseException]], None]
+    ) -> None:
+        """As _not_accepted for each."""
+        left: dict[int, BaseException] = {}
+        again: dict[int, asyncio.Future[None]] = {}
+        for place, error in errors.items():
+            left[place] = error
+            if run.stored:
+                done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                event = run.events[place]
+                if self._not_accepted(run.given[place], dict(event.attrs), event.seq or 0, error, done):
+                    again[place] = done
+        if again:
+            self._start(_when_done(left, again, finish))
+        else:
+            finish(left)
+
+    def _came_from_there(self, event: Event) -> bool:
+        """Else it is said there now."""
+        identity = event.identity
+        if identity is not None:
+            if identity in self._heard:
+                self.returned += 1
+                return True
+            self._said.add(identity)
+        return False
+
+    def _attributes(self, event: Event) -> tuple[dict[str, Any], int | None]:
+        """As they are in the overlay, and the number in the store."""
+        attrs = dict(event.attrs)
+        stored = attrs.pop("StoreSeq", None)
+        if stored is not None and type(stored) is not int:
+            raise Refused(f"StoreSeq is {stored!r}, want an int")
+        most = self.capabilities.max_bytes
+        if at_most(event) > most:
+            size = len(wire.encode(event.remade(attrs, event.producer, event.seq)))
+            if size > most:
+                raise LimitError(f"bytes of event {event.subject!r}", size, most)
+        if event.producer is not None:
+            attrs["OriginProducer"], attrs["OriginSeq"] = event.producer, event.seq
+        if len(attrs) > limits.MAX_ATTRS:
+            raise LimitError(f"number of attributes of event {event.subject!r}", len(attrs), limits.MAX_ATTRS)
+        return attrs, stored
+
     def _named(self, event: Event, attrs: dict[str, Any], lane: Lane, seq: int) -> Event:
-        return Event(event.subject, event.params, attrs, lane.name, seq)
+        if not 0 <= seq <= limits.INT_MAX:
+            raise LimitError("StoreSeq", seq, "0 .. 2^63-1")
+        return event.remade(attrs, lane.name, seq)
 
     def _not_accepted(
         self, event: Event, attrs: dict[str, Any], stored: int, error: BaseException, done: "asyncio.Future[None]"
@@ -349,14 +430,45 @@ class SienaAdapter(Adapter):
         return found
 
 
-def _is_small(event: Event) -> bool:
-    """Certainly within every limit: 32 parameters of some 1,300 bytes each."""
-    if len(event.params) > 32 or len(event.attrs) > 8:
-        return False
-    for value in [*event.params.values(), *event.attrs.values()]:
-        if type(value) is Event or (type(value) in (str, bytes) and len(value) > 256):
-            return False
-    return True
+class _Run:
+    """Events of one lane and one subject, and what is to be said of each and of those between them."""
+
+    def __init__(self, lane: Lane | None = None, subject: str = "") -> None:
+        self.lane = lane
+        self.subject = subject
+        self.highest = -1 if lane is None else lane.highest
+        self.stored = False
+        self.given: list[Event] = []
+        self.events: list[Event] = []
+        self.results: list[object] = []
+        """self stands for the future that all of them have"""
+
+    def add(self, given: Event, event: Event, stored: bool) -> None:
+        self.given.append(given)
+        self.events.append(event)
+        self.highest, self.stored = event.seq or 0, stored
+        self.results.append(self)
+
+    def wait_for(self, result: Result) -> None:
+        """One that is not published: its result stands in its place."""
+        self.results.append(result)
+
+
+async def _when_done(
+    left: dict[int, BaseException],
+    again: "dict[int, asyncio.Future[None]]",
+    finish: Callable[[dict[int, BaseException]], None],
+) -> None:
+    try:
+        for place, done in again.items():
+            await asyncio.wait([done])
+            error = None if done.cancelled() else done.exception()
+            if error is None:
+                del left[place]
+            else:
+                left[place] = error
+    finally:
+        finish(left)
 
 
 def _check_name(name: str, fail: Any) -> None:

@@ -261,6 +261,13 @@ class Connection:
         else:
             self._put(encode(message))
 
+    def put(self, frames: bytes) -> None:
+        """Messages that are frames already."""
+        if not self.open or self.closed:
+            raise LocalProtocolError("frames on a connection that is not open")
+        if frames:
+            self._out.append(frames)
+
     def deliver(self, data: bytes) -> None:
         """A delivery that is a frame already."""
         if self._credit:

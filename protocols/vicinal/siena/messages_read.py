@@ -35,6 +35,7 @@ __all__ = ["decode"]
 
 _NAMES = {number: kind for kind, number in KINDS.items()}
 _PUBLISH = KINDS["publish"]
+_ANSWER = KINDS["answer"]
 _EVENTS = {number: kind for kind, number in CONTENTS.items()}
 
 
@@ -44,6 +45,10 @@ def decode(data: bytes, max_bytes: int = MAX_BYTES_BROKER) -> "Message":
         publish = _publish(data)
         if publish is not None:
             return publish
+    elif len(data) > 4 and data[1] == _ANSWER and data[0] == 0x84:
+        answer = _accepted(data)
+        if answer is not None:
+            return answer
     max_items = MAX_ITEMS_BROKER if max_bytes > MAX_BYTES_CLIENT else limits.MAX_ITEMS
     item: Any = None if MICROPYTHON else loads_if_canonical(data, max_bytes, max_items)
     if item is None:
@@ -73,6 +78,15 @@ def _publish(data: bytes) -> "Message | None":
         return ("publish", request, advert, decode_event(data[start:]))
     except RemoteProtocolError:
         return None
+
+
+def _accepted(data: bytes) -> "Message | None":
+    """The answer to a publish read by hand, because there are as many; None for all others."""
+    request, at = _small(data, 2)
+    if request < 0 or at + 2 > len(data) or data[at] != 0xF5:
+        return None
+    more, end = _small(data, at + 1)
+    return ("answer", request, True, more) if more >= 0 and end == len(data) else None
 
 
 def _small(data: bytes, at: int, major: int = 0) -> "tuple[int, int]":
