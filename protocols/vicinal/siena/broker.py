@@ -288,7 +288,7 @@ class Broker(Delivering):
 
     def _asked(self, condition: "Filter", is_new: bool) -> None:
         """A filter decides where events go, or no longer does."""
-        self._audiences.clear()
+        self._forget_audiences()
         if self._runs is not None:
             if is_new:
                 self._runs.add(condition)
