@@ -23,7 +23,7 @@ from ..stream import FrameReader
 from ..wire import decode
 from .messages import KINDS, delivery
 
-__all__ = ["MIN_RUN", "Group", "Run", "RunReader", "Shape"]
+__all__ = ["CHECKED", "MIN_RUN", "Group", "Run", "RunReader", "Shape"]
 
 # Fewer are faster one by one.
 MIN_RUN = 8
@@ -35,7 +35,7 @@ _MAX_SHAPES = 16
 _COST_OF_LEARNING = 32
 
 # Attributes that are not good whatever their value, and the one for which a delivery has a trail.
-_CHECKED = ("Priority", "Expires", "Trace")
+CHECKED = ("Priority", "Expires", "Trace")
 _HEAD = bytes([0x84, KINDS["publish"], 0xF6])  # no answer is wanted
 _FRAME = 0x58  # the head of a frame of 24 to 255 bytes
 _SHORTEST = 26
@@ -153,7 +153,7 @@ class Shape:
         data = event._wire
         if data is None or event.producer is None or content[:3] != _HEAD or not 24 <= len(content) < 256:
             return None
-        if any([name in event.attrs for name in _CHECKED]):
+        if any([name in event.attrs for name in CHECKED]):
             return None
         fields = layout(data, event)
         if fields is None:
