@@ -256,7 +256,7 @@ class Group:
         self.shape = shape
         self.rows = rows
         self.table = table
-        self._events: _Array | None = None
+        self._frames: dict[tuple[int, ...], _Array] = {}
 
     def until(self, count: int) -> "Group | None":
         """Those of the first rows of the run."""
@@ -284,17 +284,28 @@ class Group:
         """Frames that deliver rows, all or some of them, to subscriptions of these numbers; or each to that of its own
         number, all below 24."""
         different = not isinstance(numbers, tuple)
-        first, at = self.shape.delivery((1,) if different else numbers)  # type: ignore[arg-type]
-        if self._events is None:
-            self._events = np.ascontiguousarray(self.table[:, self.shape.event_at :])
-        events = self._events if which is None else self._events.take(which, axis=0)
+        kind: tuple[int, ...] = (1,) if different else numbers  # type: ignore[assignment]
+        frames = self._frames.get(kind)
+        if frames is None:
+            frames = self._frames[kind] = self._made(kind)
+        if which is not None:
+            frames = frames.take(which, axis=0)
+        if different:
+            size = self.table.shape[1] - self.shape.event_at
+            before = frames.shape[1] - 2 - size - _head_size(size)  # behind the event: no offset, no trail
+            frames = frames.copy() if which is None else frames
+            frames[:, before - 1] = numbers
+        return frames
+
+    def _made(self, numbers: "tuple[int, ...]") -> _Array:
+        """All rows as frames: who gets some of them takes those."""
+        first, at = self.shape.delivery(numbers)
+        events = self.table[:, self.shape.event_at :]
         frames = np.empty((len(events), len(first)), np.uint8)
         after = at + events.shape[1]
         frames[:, :at] = first[:at]
         frames[:, at:after] = events
         frames[:, after:] = first[after:]
-        if different:
-            frames[:, at - _head_size(events.shape[1]) - 1] = numbers
         return frames
 
 
