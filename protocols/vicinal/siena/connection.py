@@ -237,13 +237,14 @@ class Connection:
         if self._dialler or self.open or self.closed or self.role < 0:
             raise LocalProtocolError("nobody waits to be welcomed")
         self._admit(_FROM_CLIENT if self.role == CLIENT else _BETWEEN_BROKERS)
-        if not MICROPYTHON and self.role == CLIENT:
+        if not MICROPYTHON:
             # Here: numpy is half the memory of a small program that only dials.
             try:
                 from .runs_cpython import RunReader
                 from .singles_cpython import Singles
 
-                self._runs, self._singles = RunReader(), Singles()
+                if self.role == CLIENT:
+                    self._runs, self._singles = RunReader(), Singles()
             except ImportError:  # numpy is not installed: one by one
                 pass
         self._put(encode(("welcome", VERSION, name, last)))
