@@ -25,7 +25,7 @@ from .filter._ast import ATTRIBUTE, PARAM
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Field", "Shapes", "layout"]
+__all__ = ["Field", "Shapes", "check_of", "constants_of", "layout", "value_of"]
 
 # A function takes some 200 us to make. One miss in so many is learned from: what is frequent is learned soon, and who
 # never sends the same shape twice costs little more than without.
@@ -92,14 +92,14 @@ def _shape_of(data: bytes, event: Event) -> "Callable[[bytes], Event | None] | N
     fields = layout(data, event)
     if fields is None:
         return None
-    pieces, format = _constants(data, fields)
+    pieces, format = constants_of(data, fields)
     places = "".join([f"c{n}, v{n}, " for n in range(len(fields))]) + f"c{len(fields)},"
     lines = [
         f"{places} = unpack(data)",
         f"if {' or '.join([f'c{n} != k{n}' for n in range(len(pieces))])}: return None",
     ]
-    lines += [f"if {check}: return None" for check in [_check(n, field) for n, field in enumerate(fields)] if check]
-    values = [_value(n, field) for n, field in enumerate(fields)]
+    lines += [f"if {check}: return None" for check in [check_of(n, field) for n, field in enumerate(fields)] if check]
+    values = [value_of(n, field) for n, field in enumerate(fields)]
     who = ("None", "None") if event.producer is None else (values.pop(0), values.pop(0))
     named = [f"n{n}: {value}" for n, value in enumerate(values)]
     lines += [
@@ -130,7 +130,7 @@ def _shape_of(data: bytes, event: Event) -> "Callable[[bytes], Event | None] | N
     return found
 
 
-def _constants(data: bytes, fields: list[Field]) -> tuple[list[bytes], str]:
+def constants_of(data: bytes, fields: list[Field]) -> tuple[list[bytes], str]:
     """What stands before, between and after the fields, and the format that unpacks them in turn."""
     pieces: list[bytes] = []
     format = ">"
@@ -149,7 +149,7 @@ def _code(field: Field) -> str:
     return _FLOATS[field.size] if field.kind == "float" else _INTEGERS[field.size][0]
 
 
-def _check(number: int, field: Field) -> str:
+def check_of(number: int, field: Field) -> str:
     """When it is not what the strict reader would take, or for it alone to say."""
     name = f"v{number}"
     if field.kind in ("+", "-"):
@@ -167,7 +167,7 @@ def _check(number: int, field: Field) -> str:
     return ""
 
 
-def _value(number: int, field: Field) -> str:
+def value_of(number: int, field: Field) -> str:
     name = f"v{number}"
     return {"-": f"-1 - {name}", "small-": f"31 - {name}", "bool": f"{name} == 0xF5", "text": f"{name}.decode()"}.get(
         field.kind, name

@@ -79,9 +79,18 @@ class FrameReader:
         self._start = body + size
         return bytes(buffer[body : body + size])
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether all that has come was taken."""
+        return self._start == len(self._buffer)
+
     def waiting(self) -> "tuple[bytes | bytearray, int]":
         """What has come and was not taken: a buffer, and where it begins there."""
         return self._buffer, self._start
+
+    def pass_by(self, size: int) -> None:
+        """So many bytes of the stream came while nothing was waiting, and were taken elsewhere."""
+        self._offset += size
 
     def skip(self, size: int) -> None:
         """So many bytes of what is waiting were taken."""

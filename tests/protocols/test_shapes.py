@@ -36,7 +36,8 @@ def test_a_shape_agrees_with_the_reader_on_all_of_its_length(event: Event, chang
     shape = _shape_of(data, read)
     if shape is None:
         return
-    assert shape(data) == event or any(value != value for value in read.params.values())
+    values = [*read.params.values(), *read.attrs.values()]
+    assert shape(data) == event or any(value != value for value in values)
     changed = bytearray(data)
     for place, byte in changes:
         changed[place % len(changed)] = byte

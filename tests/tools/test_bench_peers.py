@@ -18,8 +18,13 @@ def tiny(name: str) -> scenarios.Scenario:
 
 
 @pytest.mark.parametrize("system", systems.SYSTEMS)
-@pytest.mark.parametrize("name", ["1to1", "1to1-mixed", "fanin", "fanout", "content", "latency"])
+@pytest.mark.parametrize(
+    "name",
+    ["1to1", "1to1-mixed", "fanin", "fanin-mixed", "fanout", "fanout-mixed", "content", "content-mixed", "latency"],
+)
 def test_nothing_is_lost(name: str, system: str, tmp_path: Path) -> None:
+    if scenarios.SCENARIOS[name].is_ours and system != "vicinal":
+        pytest.skip("Vicinal alone")
     if systems.missing((system,)):
         pytest.skip(f"{system} is not installed: tools/setup.sh installs it on Debian")
     scenario = tiny(name)
@@ -36,9 +41,14 @@ def test_nothing_is_lost(name: str, system: str, tmp_path: Path) -> None:
     sent = [plain(producer, scenario) for producer in range(scenario.publishers)]
     for number, came in enumerate(done.kept):
         if scenario.filters and system == "vicinal":
-            check([[data for data in sent[0] if data[events.STEP_AT] == number]], came)
+            check([[data for data in sent[0] if step(data) == number]], came)
         else:
             check(sent, came)
+
+
+def step(data: bytes) -> int:
+    is_short = len(data) < events.SIZE
+    return events.SHORT_STEP if is_short else data[events.STEP_AT]
 
 
 def plain(producer: int, scenario: scenarios.Scenario) -> list[bytes]:
@@ -81,6 +91,25 @@ def test_mixed_events_are_as_short_as_is_said() -> None:
     assert short == events.are_short(1_000)
     assert 150 < sum(short) < 250
     assert [decode(data[1:]).seq for data in made] == [events.FIRST_SEQ + number for number in range(1_000)]
+
+
+@pytest.mark.parametrize("connections", [1, 7])
+def test_how_many_were_short(connections: int) -> None:
+    """However far the publishers came, in turns."""
+    plan = workers.Publishing("vicinal", 0, connections, 700, 10, 0, 0, 0, True)
+    each = plan.most // connections
+    flags = [events.are_short(each)[at : at + 10] for at in range(0, each, 10) for _ in range(connections)]
+    for writes in range(len(flags) + 1):
+        assert plan.count_short(10 * writes) == sum(map(sum, flags[:writes]))
+
+
+def test_short_events_are_for_who_wants_their_step() -> None:
+    made = [decode(data) for data in events.packets(events.producer(0), lambda _: (b"", b""), 1_000, mixed=True)]
+    for variant in range(10):
+        for other in (events.SHORT_STEP - 1, events.SHORT_STEP, events.SHORT_STEP + 1):
+            condition = Filter(events.condition(other, variant))
+            found = [condition.matches(event) for event, is_short in zip(made, events.are_short(1_000)) if is_short]
+            assert set(found) == {other == events.SHORT_STEP}
 
 
 def test_the_byte_says_what_the_filters_say() -> None:

@@ -6,6 +6,7 @@ so that many small messages are one system call.
 
 import asyncio
 import asyncio.sslproto
+import os
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 from vicinal.siena.connection import LOST, TOO_SLOW, Connection
 
 from .limits import MAX_BUFFER, READ_BYTES, STUCK_MS
+from .loop import DONE, FOR_THE_LOOP, FOR_THE_TRANSPORT, Loop
 
 __all__ = ["Link", "Owner"]
 
@@ -50,19 +52,21 @@ class Link(asyncio.BufferedProtocol):
         self.where = "?"
         self.identity: str | None = None
         """the name in the certificate that the other end has shown"""
-        self.delivered = 0
-        """deliveries that have left this process for certain: what was in the transport's buffer when it was last seen,
-        before a connection broke, has not"""
+        self.lane: Callable[[bytes], int] | None = None
+        """the short way for what comes alone (single.py)"""
+        self.descriptor = -1
+        """of a socket that may be written to past the transport, as long as that holds nothing back"""
         self.bytes_in = 0
         self.bytes_out = 0
         self.paused = False
         """nothing is read: what came before is still being dealt with"""
-        self._released = 0
+        self.batches: deque[tuple[int, int]] = deque()
+        """what was written and may still be with the transport: bytes_out after it, deliveries in it"""
         self._size: Callable[[], int] = int
         self._unsent = 0  # bytes in the transport's buffer, when it could last be asked
-        self._batches: deque[tuple[int, int]] = deque()  # bytes_out after it, deliveries in it
         self._moved = (-1, 0)  # bytes that had left, since when
         self._ended = False
+        self._short_way: dict[int, Callable[[], int]] = {}
 
     # asyncio
 
@@ -70,6 +74,7 @@ class Link(asyncio.BufferedProtocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self._size = _size_of(transport)
+        self.descriptor = self.direct(transport)
         peer = transport.get_extra_info("peername")
         self.where = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
         self.identity = _common_name(transport.get_extra_info("peercert"))
@@ -87,8 +92,47 @@ class Link(asyncio.BufferedProtocol):
         if self._ended:
             return  # it still talks; nobody listens
         self.bytes_in += nbytes
-        self.arrived(bytes(_buffer[:nbytes]))
+        data = bytes(_buffer[:nbytes])
+        if self.lane is None or self.lane(data) == FOR_THE_TRANSPORT:
+            self._take(data)
+
+    def readable(self) -> int:
+        """The loop's short way, past the transport (loop.py)."""
+        assert self.lane is not None
+        try:
+            data = os.read(self.descriptor, READ_BYTES)
+        except BlockingIOError:
+            return DONE
+        except OSError:
+            return FOR_THE_TRANSPORT
+        if not data:
+            return FOR_THE_TRANSPORT
+        self.bytes_in += len(data)
+        try:
+            said = self.lane(data)
+        except Exception as error:
+            said = FOR_THE_LOOP
+            asyncio.get_running_loop().call_soon(self._fail, error)
+        if said == FOR_THE_TRANSPORT:
+            said = FOR_THE_LOOP
+            asyncio.get_running_loop().call_soon(self._take_or_fail, data)
+        return said
+
+    def _take_or_fail(self, data: bytes) -> None:
+        try:
+            self._take(data)
+        except Exception as error:
+            self._fail(error)
+
+    def _take(self, data: bytes) -> None:
+        self.arrived(data)
         self.deal()
+
+    def _fail(self, error: Exception) -> None:
+        """As a transport does with what its protocol does not catch."""
+        assert self.transport is not None
+        self.transport.abort()
+        raise error
 
     def arrived(self, data: bytes) -> None:
         self.connection.receive_data(data, self.owner.now())
@@ -97,8 +141,21 @@ class Link(asyncio.BufferedProtocol):
         return False  # the transport closes, and connection_lost follows
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._close_lane()
+        self.descriptor = -1
         self.connection.receive_eof()
         self.deal()
+
+    def open_lane(self, lane: "Callable[[bytes], int]") -> None:
+        self.lane = lane
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, Loop) and self.descriptor >= 0:
+            self._short_way = loop.readable
+            self._short_way[self.descriptor] = self.readable
+
+    def _close_lane(self) -> None:
+        self.lane = None
+        self._short_way.pop(self.descriptor, None)
 
     # Both ways
 
@@ -118,25 +175,48 @@ class Link(asyncio.BufferedProtocol):
         transport, connection = self.transport, self.connection
         if transport is None or transport.is_closing():
             return 0
+        deliveries = connection.unsent
         data = connection.data_to_send()
         if data:
-            self.bytes_out += len(data)
-            self.put(data)
-            released, self._released = connection.released - self._released, connection.released
-            if self._batches or self._size():
-                self._batches.append((self.bytes_out, released))
-            elif transport.is_closing():  # it broke while this was written
-                self._unsent = len(data)
-                self._batches.append((self.bytes_out, released))
+            taken = 0
+            if self.descriptor >= 0 and not self.batches:
+                try:
+                    taken = os.write(self.descriptor, data)
+                except OSError:  # it is full, or broken: the transport finds out
+                    taken = 0
+            if taken == len(data):
+                self.bytes_out += taken
             else:
-                self.delivered += released
-        if self._batches:
+                self.put_rest(data, taken, deliveries)
+        if self.batches:
             self._settle()
-        return self.backlog if self._batches or connection.waiting else 0
+        return self.backlog if self.batches or connection.waiting else 0
+
+    def put_rest(self, data: bytes, taken: int, deliveries: int) -> None:
+        """The socket has taken so many bytes of it: the others are for the transport."""
+        assert self.transport is not None
+        self.bytes_out += len(data)
+        self.put(data[taken:])
+        if self.batches or self._size():
+            self.batches.append((self.bytes_out, deliveries))
+        elif self.transport.is_closing():  # it broke while this was written
+            self._unsent = len(data) - taken
+            self.batches.append((self.bytes_out, deliveries))
 
     def put(self, data: bytes) -> None:
         assert self.transport is not None
         self.transport.write(data)
+
+    def direct(self, transport: asyncio.Transport) -> int:
+        """The descriptor to write to without asking the transport, or -1: what becomes of it in TLS only that knows."""
+        socket = transport.get_extra_info("socket")
+        return -1 if socket is None or transport.get_extra_info("sslcontext") is not None else int(socket.fileno())
+
+    @property
+    def delivered(self) -> int:
+        """Deliveries that have left this process for certain: what was in the transport's buffer when it was last seen,
+        before a connection broke, has not."""
+        return self.connection.released - self.connection.unsent - sum([count for _, count in self.batches])
 
     @property
     def backlog(self) -> int:
@@ -147,9 +227,7 @@ class Link(asyncio.BufferedProtocol):
     def undelivered(self) -> int:
         """Deliveries that wait: for credit, for the next flush, and for the socket."""
         self._settle()
-        connection = self.connection
-        batches = sum([count for _, count in self._batches])
-        return connection.waiting_count + connection.released - self._released + batches
+        return self.connection.waiting_count + self.connection.unsent + sum([count for _, count in self.batches])
 
     def _unwritten(self) -> int:
         # A transport that closes has thrown its buffer away, or is about to.
@@ -159,8 +237,8 @@ class Link(asyncio.BufferedProtocol):
 
     def _settle(self) -> None:
         gone = self.bytes_out - self._unwritten()
-        while self._batches and self._batches[0][0] <= gone:
-            self.delivered += self._batches.popleft()[1]
+        while self.batches and self.batches[0][0] <= gone:
+            self.batches.popleft()
 
     def cut_if_slow(self, now: int) -> None:
         """Too much waits, or nothing has moved for too long."""
@@ -208,6 +286,7 @@ class Link(asyncio.BufferedProtocol):
         if self._ended:
             return
         self._ended = True
+        self._close_lane()
         self.flush()
         if self.transport is not None:
             self._settle()

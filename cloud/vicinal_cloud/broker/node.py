@@ -28,6 +28,7 @@ from .link import Link
 from .publishing import Publishing
 from .replay import Replays
 from .session import Session
+from .single import lane_of
 from .storage import Storage
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class Node:
         self.changed: list[Callable[[str, bool], None]] = []
         """are told when a link to a neighbour comes up or goes down"""
         self.draining = False
-        self._dirty: set[Link] = set()
+        self.dirty: set[Link] = set()
+        """links that have something to say at the end of the turn"""
         self._flushing = False
         self._reading = False
         """something came and is being dealt with: what it leads to is written after it"""
@@ -128,6 +130,9 @@ class Node:
         if self.storage is not None:
             last = max(last, self.storage.highest(name))
         self.sessions[name] = Session(self, link, name)
+        lane = lane_of(self, self.sessions[name])
+        if lane is not None:
+            link.open_lane(lane)
         link.connection.welcome(self.engine.name, last)
 
     def _neighbour(self, link: Link, name: str, dialler: str) -> None:
@@ -161,7 +166,7 @@ class Node:
     def ended(self, link: Link, code: int, reason: str) -> None:
         self._reading = False
         self.links.discard(link)
-        self._dirty.discard(link)
+        self.dirty.discard(link)
         self.publishing.paused.discard(link)
         counters = self.counters
         why = BYE_NAMES[code] if code < len(BYE_NAMES) else "other"
@@ -184,7 +189,7 @@ class Node:
             for tell in self.changed:
                 tell(name, False)
         self.pump()
-        if self._dirty:  # what it said before it went was read in the same turn
+        if self.dirty:  # what it said before it went was read in the same turn
             self._flush_at_the_end()
 
     # The engine
@@ -193,7 +198,7 @@ class Node:
         session = self.sessions.get(link.connection.peer)
         if session is not None and session.durable:
             session.turn.set()
-        self._dirty.add(link)
+        self.dirty.add(link)
         self.pump()
         self._reading = False
         # If this is the last that the loop does in this turn, there is nothing to wait for before writing, and a turn
@@ -201,7 +206,7 @@ class Node:
         if getattr(self._loop, "_ready", True):
             self._flush_at_the_end()
         else:
-            self._flush()
+            self.flush()
 
     def pump(self) -> None:
         """Carry out what the engine wants done, and give it what it had no room for."""
@@ -250,7 +255,7 @@ class Node:
 
     def _deliver(self, event: Event, trail: Any, takers: "list[tuple[str, tuple[int, ...]]]") -> None:
         """To all who take it. Those with the same subscriptions get the same bytes: made once."""
-        counters, sessions, dirty = self.counters, self.sessions, self._dirty
+        counters, sessions, dirty = self.counters, self.sessions, self.dirty
         counters.handed += len(takers)
         made: tuple[int, ...] | None = None
         frame = b""
@@ -276,23 +281,24 @@ class Node:
                 counters.dropped["client gone"] += count
                 continue
             taker.link.connection.deliver_many(frames, count)
-            self._dirty.add(taker.link)
+            self.dirty.add(taker.link)
         self._flush_at_the_end()
 
     def flush_soon(self, link: Link) -> None:
-        self._dirty.add(link)
+        self.dirty.add(link)
         self._flush_at_the_end()
 
     def _flush_at_the_end(self) -> None:
         """Of this turn of the loop."""
         if not self._flushing and not self._reading:
             self._flushing = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """What all links have to say."""
         self._flushing = False
         self.publishing.store()
-        dirty, self._dirty = self._dirty, set()
+        dirty, self.dirty = self.dirty, set()
         for link in dirty:
             if link.flush() > limits.MAX_BUFFER:
                 link.cut_if_slow(self.now())

@@ -46,13 +46,14 @@ class Publishing:
         """connections that are not read from"""
         self._storing: list[_Storing] = []
         self._disk_full = False
-        self._owed: dict[str, deque[_Publish]] = {}
+        self.owed: dict[str, deque[_Publish]] = {}
+        """by client: what waits for a broker that takes no more"""
         self._blocked: dict[str, dict[str, None]] = {}  # brokers, and the clients of whom something waits for them
         self._stored_to = 0  # of the log: all before it was published, or is owed
 
     @property
     def owes(self) -> bool:
-        return bool(self._owed)
+        return bool(self.owed)
 
     def publish(self, session: "Session", messages: "list[Message]") -> None:
         """What may be published is settled here, once: the client's advertisements are others when it comes back. Who
@@ -64,7 +65,7 @@ class Publishing:
         for _, request, advert, event in messages:
             try:
                 tags = check(name, advert, event)
-                if self._owed and len(self._owed.get(name, ())) >= limits.MAX_OWED:
+                if self.owed and len(self.owed.get(name, ())) >= limits.MAX_OWED:
                     raise LocalProtocolError(f"{limits.MAX_OWED} events of {name!r} wait: try again later")
                 if storage is None:
                     self._hand((session, request, tags, event, -1), now)
@@ -76,13 +77,13 @@ class Publishing:
                 self._node.flush_soon(session.link)
         if storage is not None:
             self._node.flush_soon(session.link)
-        if name in self._owed:
+        if name in self.owed:
             self._pause(session.link)
 
     def publish_run(self, session: "Session", run: Any) -> None:
         """All at once where that can be, else one by one."""
         found = None
-        if self._node.storage is None and session.name not in self._owed:
+        if self._node.storage is None and session.name not in self.owed:
             self._node.pump()  # what came before is delivered before
             found = self._engine.publish_run(session.name, run)
         if found is None:
@@ -126,7 +127,7 @@ class Publishing:
 
     def _hand(self, one: "_Publish", now: int) -> None:
         """To the engine, or behind what waits of the same client."""
-        owed = self._owed.get(one[0].name) if self._owed else None
+        owed = self.owed.get(one[0].name) if self.owed else None
         if owed is not None:
             owed.append(one)
         else:
@@ -137,7 +138,7 @@ class Publishing:
                 self._pause(one[0].link)
         if one[4] >= 0:
             self._stored_to = one[4] + 1
-            if not self._owed:
+            if not self.owed:
                 self._engine.position = self._stored_to
 
     def _put(self, one: "_Publish", now: int) -> None:
@@ -155,7 +156,7 @@ class Publishing:
 
     def _block(self, name: str, owed: "deque[_Publish]", broker: str) -> None:
         self._stored_to = max(self._stored_to, self._engine.position)
-        self._owed[name] = owed
+        self.owed[name] = owed
         self._blocked.setdefault(broker, {})[name] = None
         self._engine.has_gap = self._node.storage is not None
 
@@ -181,7 +182,7 @@ class Publishing:
         return found
 
     def _hand_on_of(self, name: str, now: int) -> None:
-        owed = self._owed.pop(name)
+        owed = self.owed.pop(name)
         try:
             while owed:
                 self._put(owed[0], now)
@@ -195,9 +196,9 @@ class Publishing:
     def _move_position(self) -> None:
         """In the log, up to the first that is owed. A broker that waited for that goes on."""
         engine = self._engine
-        firsts = [next((one[4] for one in owed if one[4] >= 0), self._stored_to) for owed in self._owed.values()]
+        firsts = [next((one[4] for one in owed if one[4] >= 0), self._stored_to) for owed in self.owed.values()]
         engine.position = min(firsts, default=self._stored_to)
-        engine.has_gap = bool(self._owed)
+        engine.has_gap = bool(self.owed)
         self._node.go_on_in_the_log()
 
     def _pause(self, link: "Link") -> None:
@@ -209,6 +210,6 @@ class Publishing:
         storage = self._node.storage
         if storage is not None and storage.full:
             self._disk_full = True
-        elif link.connection.peer not in self._owed:
+        elif link.connection.peer not in self.owed:
             link.resume()
             self.paused.discard(link)

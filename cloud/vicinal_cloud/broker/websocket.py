@@ -4,6 +4,7 @@ Browsers speak nothing else. The protocol is the state machine of the `websocket
 connection.
 """
 
+import asyncio
 import logging
 
 from websockets.client import ClientProtocol
@@ -68,6 +69,12 @@ class WebSocketLink(Link):
         if self._protocol.state is State.OPEN:
             self._protocol.send_binary(data)
             self._write()
+
+    def direct(self, transport: asyncio.Transport) -> int:
+        return -1  # there is more around it
+
+    def open_lane(self, lane: object) -> None:
+        """What comes is not what was said."""
 
     def flush(self) -> int:
         # What is said before the handshake is done stays where it is.

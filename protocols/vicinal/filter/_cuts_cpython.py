@@ -36,7 +36,8 @@ class Cuts:
         self._looks: Counter[Place] = Counter()
         self._numbers: dict[Place, Counter[float]] = {}
         self._uncut: Counter[Place] = Counter()
-        self._sorted: dict[Place, np.ndarray[Any, Any]] = {}
+        self._sorted: dict[Place, list[float]] = {}
+        self._arrays: dict[Place, np.ndarray[Any, Any]] = {}
 
     def add(self, condition: Filter) -> None:
         self._change(condition, 1)
@@ -50,6 +51,17 @@ class Cuts:
 
     def classes(self, place: Place, values: "np.ndarray[Any, Any]") -> "tuple[np.ndarray[Any, Any], int] | None":
         """Of each number its class, and how many there can be; None if there are none. None may be NaN."""
+        found = self.sorted(place)
+        if found is None:
+            return None
+        cuts = self._arrays.get(place)
+        if cuts is None:
+            cuts = self._arrays[place] = np.array(found, np.float64)
+        # Twice the cuts below it, and one more if it is one itself.
+        return cuts.searchsorted(values, "left") + cuts.searchsorted(values, "right"), 2 * len(cuts) + 1
+
+    def sorted(self, place: Place) -> "list[float] | None":
+        """The cuts of a place; None if there are no classes. Not to be changed."""
         if place in self._uncut:
             return None
         cuts = self._sorted.get(place)
@@ -57,9 +69,8 @@ class Cuts:
             numbers = self._numbers.get(place, ())
             if len(numbers) > MAX_CUTS:
                 return None
-            cuts = self._sorted[place] = np.array(sorted(numbers), np.float64)
-        # Twice the cuts below it, and one more if it is one itself.
-        return cuts.searchsorted(values, "left") + cuts.searchsorted(values, "right"), 2 * len(cuts) + 1
+            cuts = self._sorted[place] = sorted(numbers)
+        return cuts
 
     def _change(self, condition: Filter, by: int) -> None:
         for place, numbers in _looks(condition.node):
@@ -73,6 +84,7 @@ class Cuts:
             if not known:
                 del self._numbers[place]
             self._sorted.pop(place, None)
+            self._arrays.pop(place, None)
 
 
 def _count(counter: "Counter[Any]", key: Any, by: int) -> None:

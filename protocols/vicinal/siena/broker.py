@@ -12,25 +12,15 @@ A client publishes under its own name: an event's producer is the client. Time i
 the attribute `Trace` carries its trail: (broker, scopes, time) for each place it went through.
 """
 
-from .._compat import MICROPYTHON
 from ..errors import LocalProtocolError
-from ..filter.index import Index
 from ..scope.visibility import visible_in
-from .delivering import Delivering
 from .forwarding import EVENTS
-from .interest import Interest
 from .kinds import Kinds
+from .quick import Quick
 from .records import Advertised, Record
 from .streams import MAX_QUEUE
 from .telling import PRUNING
 from .topology import goal_of
-
-RunMatcher: "Any" = None
-if not MICROPYTHON:
-    try:
-        from .run_matching_cpython import RunMatcher
-    except ImportError:  # numpy is not installed: one by one
-        pass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +29,6 @@ if TYPE_CHECKING:
     from ..event import Event
     from ..filter import Filter
     from ..scope.graph import ScopeGraph, Tags
-    from .delivering import Taker
     from .kinds import Kind
     from .topology import Goal
 
@@ -58,7 +47,7 @@ class Busy(Refused):
         self.broker = broker
 
 
-class Broker(Delivering):
+class Broker(Quick):
     def __init__(
         self,
         name: str,
@@ -71,13 +60,9 @@ class Broker(Delivering):
         their trail: the brokers and scopes they went through. `pruning` says what keeps subscriptions from travelling;
         less of it is for comparison."""
         super().__init__(name, incarnation, graph, trace, pruning)
-        self.interest = Interest(self._asked)
         self._version = 0
-        self._adverts: dict[str, dict[int, Kind]] = {}  # client -> its numbers -> what it advertises
         self._advertised = Kinds(self._say_adverts)
         self._advertised_size = Advertised()
-        self._local = Index()
-        self._runs: Any = RunMatcher() if RunMatcher is not None else None
         self._leaving: dict[str, set[str]] = {}  # scope -> neighbours that may still send
         self._say()
 
@@ -286,15 +271,6 @@ class Broker(Delivering):
         self._flush(sorted(self._out), now)
         return number
 
-    def _asked(self, condition: "Filter", is_new: bool) -> None:
-        """A filter decides where events go, or no longer does."""
-        self._audiences.clear()
-        if self._runs is not None:
-            if is_new:
-                self._runs.add(condition)
-            else:
-                self._runs.remove(condition)
-
     def unsubscribe(self, client: str, number: int, now: int) -> None:
         key = self._keys.get(client, {}).pop(number, None)
         if key is None:
@@ -359,52 +335,6 @@ class Broker(Delivering):
             self._stream(reader).put(("again", event, tags, wanted))
         if goals:
             self._flush([reader], now)
-
-    def publish_run(self, client: str, run: "Any") -> "list[tuple[str, bytes, int, int]] | None":
-        """Many events at once: for each client that gets some the frames of the deliveries, how many, and the last seq.
-        None if they must be published one by one, for whatever reason: then nothing has happened."""
-        held = self._adverts.get(client, {}).get(run.advert)
-        seqs = run.seqs
-        known = self._producers.recent.get(client) or self._producers.recall(client)
-        newest = max(known.published, known.newest)
-        if held is None or run.producer != client or seqs[0] <= newest or not run.rises or self.trace:
-            return None
-        condition, tags = held.filter, held.tags
-        if not self._is_for_here(tags):
-            return None
-
-        def takers(event: "Event") -> "list[Taker] | None":
-            if not condition.matches(event) or (len(self.interest) and self.interest.match(event)):
-                return None
-            return [one for one in self._audience(self._local.match(event), tags, (), event) if one[0] != client]
-
-        found: list[tuple[str, bytes, int, int]] | None = self._runs.match(run, takers)
-        if found is None:
-            return None
-        known.published = known.newest = int(seqs[-1])
-        given = known.given
-        before = len(given)
-        total = 0
-        for name, _, count, last in found:
-            given[name] = last
-            total += count
-        if len(given) > before:
-            self._producers.gave(client, before, [one[0] for one in found])
-        self._count("published", len(run))
-        if total:
-            self._count("delivered", total)
-        return found
-
-    def _is_for_here(self, tags: "Tags") -> bool:
-        """Whether the broker's own clients can have an event at once: it is in no scope that it would have to be mapped
-        out of, perhaps elsewhere, and none before it is still on such a way."""
-        if tags.scopes:
-            return False
-        stream = self._out.get(self.name)
-        if stream is None or not stream.packets:
-            return True
-        arrived = self._in.get(self.name)
-        return arrived is not None and arrived.expected == stream.next
 
     def last_published(self, client: str) -> int:
         """The highest seq known of a client, or -1."""

@@ -99,9 +99,10 @@ class Connection:
         self.role = hello[2] if hello is not None else -1
         self.open = False
         self.closed = False
+        self.credit = 0  # how many deliveries the client will still take
         self.waiting = 0  # bytes of deliveries that want credit
         self.waiting_count = 0
-        self.released = 0  # deliveries that credit was there for
+        self.unsent = 0  # deliveries that credit was there for, until data_to_send()
         self._dialler = hello is not None
         self._frames = Frames(MAX_BYTES_BROKER if self.role == BROKER else MAX_BYTES_CLIENT)
         if hello is None:
@@ -109,13 +110,14 @@ class Connection:
         self._max_bytes = self._frames.max_bytes
         self._allowed: tuple[str, ...] = ("welcome", "bye") if hello is not None else ("hello",)
         self._runs: Any = None  # of a client's publishes
+        self._singles: Any = None
         self._at_once = MAX_AT_ONCE
         self._in_runs = False
         self._events: list[Message] = []
         self._out: list[bytes] = []
         self._held: list[bytes] = []
         self._first_held = 0
-        self._credit = 0
+        self._given = 0  # credit, in all
         self._ping_after = ping_after
         self._heard = now
         self._pings = 0
@@ -131,6 +133,22 @@ class Connection:
         self._heard = now
         self._pings = 0
         self._frames.receive_data(data)
+
+    def read_single(self, data: bytes) -> "tuple[Any, Any] | None":
+        """If what has come is one publish of a shape that came alone before, and nothing else: its Single, and what
+        that reads of it. Who deals with it says took_single, else it is for receive_data."""
+        if self._singles is None or self.closed:
+            return None
+        single = self._singles.by_size.get(len(data))
+        if single is None or not self._frames.is_empty:
+            return None
+        values = single.read(data)
+        return None if values is None else (single, values)
+
+    def took_single(self, size: int, now: int) -> None:
+        self._heard = now
+        self._pings = 0
+        self._frames.pass_by(size)
 
     def receive_eof(self) -> None:
         if not self.closed:
@@ -161,6 +179,8 @@ class Connection:
                         break
                 else:
                     if self._runs is not None and len(self._events) == len(frames):
+                        if start == 0 and len(frames) == 1 and self._frames.is_empty:
+                            self._learn_single(frames[0], self._events[0])
                         self._learn(frames)
             except RemoteProtocolError as error:
                 self.bye(PROTOCOL, str(error))
@@ -176,6 +196,11 @@ class Connection:
             if message[0] == "publish" and message[1] is None:
                 self._runs.learn(data, message[3], read)
             read = 0
+
+    def _learn_single(self, data: bytes, message: "Message") -> None:
+        """What came alone may come again."""
+        if message[0] == "publish" and message[1] is None:
+            self._singles.missed(data, message[2], message[3])
 
     def _take(self, message: "Message") -> bool:
         """Whether more may follow."""
@@ -216,8 +241,10 @@ class Connection:
             # Here: numpy is half the memory of a small program that only dials.
             try:
                 from .runs_cpython import RunReader
+                from .singles_cpython import Singles
 
-                self._runs = RunReader() if self.role == CLIENT else None
+                if self.role == CLIENT:
+                    self._runs, self._singles = RunReader(), Singles()
             except ImportError:  # numpy is not installed: one by one
                 pass
         self._put(encode(("welcome", VERSION, name, last)))
@@ -233,20 +260,27 @@ class Connection:
         self._max_bytes = self._frames.max_bytes = MAX_BYTES_BROKER if self.role == BROKER else MAX_BYTES_CLIENT
 
     def _give(self, credit: int) -> None:
-        self._credit = min(self._credit + credit, MAX_CREDIT)
+        credit = min(credit, MAX_CREDIT - self.credit)
+        self._given += credit
+        self.credit += credit
         start = self._first_held
-        ready = self._held[start : start + self._credit]
+        ready = self._held[start : start + self.credit]
         self._first_held += len(ready)
         if 2 * self._first_held >= len(self._held):
             # Not at each credit: it would be copied for every few that go.
             self._held = self._held[self._first_held :]
             self._first_held = 0
-        self._credit -= len(ready)
-        self.released += len(ready)
+        self.credit -= len(ready)
+        self.unsent += len(ready)
         self.waiting_count -= len(ready)
         for data in ready:
             self.waiting -= len(data)
             self._out.append(data)
+
+    @property
+    def released(self) -> int:
+        """Deliveries that credit was there for."""
+        return self._given - self.credit
 
     # What this end says
 
@@ -270,9 +304,9 @@ class Connection:
 
     def deliver(self, data: bytes) -> None:
         """A delivery that is a frame already."""
-        if self._credit:
-            self._credit -= 1
-            self.released += 1
+        if self.credit:
+            self.credit -= 1
+            self.unsent += 1
             self._out.append(data)
         else:
             self.waiting += len(data)
@@ -281,20 +315,15 @@ class Connection:
 
     def deliver_many(self, data: bytes, count: int) -> None:
         """So many deliveries, which are frames already, one behind the other."""
-        if self._credit >= count:
-            self._credit -= count
-            self.released += count
+        if self.credit >= count:
+            self.credit -= count
+            self.unsent += count
             self._out.append(data)
             return
         frames = Frames(MAX_BYTES_CLIENT)
         frames.receive_data(data)
         while (content := frames.next_frame()) is not None:
             self.deliver(framed(content))
-
-    @property
-    def credit(self) -> int:
-        """How many deliveries the client will still take."""
-        return self._credit
 
     def bye(self, code: int, reason: str) -> None:
         """The last that this end says; nothing is read any more."""
@@ -312,6 +341,7 @@ class Connection:
         if not out:
             return b""
         self._out = []
+        self.unsent = 0
         return out[0] if len(out) == 1 else b"".join(out)
 
     def _put(self, data: bytes) -> None:

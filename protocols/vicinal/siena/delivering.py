@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Delivering"]
 
-# Of subscriptions that match together, remembered until one changes.
-_MAX_AUDIENCES = 4096
+# Of audiences that are remembered until a subscription changes: in units of 16 bytes, which is what a subscription in
+# one takes; some 40 MB.
+_MAX_REMEMBERED = 2500000
+# So much more takes a client with several subscriptions in it, and the audience itself.
+_SEVERAL = 7
+_ENTRY = 16
 
 
 class Delivering(Yielding):
@@ -34,6 +38,7 @@ class Delivering(Yielding):
         self._deliveries: list[Delivery] = []
         self._producers = Producers(self._is_client, self._count)
         self._audiences: dict[Any, list[Taker]] = {}
+        self._remembered = 0  # units that they take
 
     def deliveries(self) -> "list[Delivery]":
         """What clients are to get, since it was asked last."""
@@ -52,11 +57,12 @@ class Delivering(Yielding):
             one = self.subscriptions.by_key[key]
             held.setdefault(one.client, []).append(one)
         found: list[Taker] = []
+        size = len(known) + _ENTRY
         for client, some in held.items():
             if not plain and not any([goal_of(tags, one.tags) == wanted for one in some]):
                 continue
             if len(some) == 1:
-                found.append((client, some[0].numbers))
+                found.append(some[0].taker)
             else:
                 # Once for the client, and for all its subscriptions: what comes later by another way is a repetition.
                 # Where it has come to it may be seen, also when its own scope is not known here.
@@ -66,11 +72,17 @@ class Delivering(Yielding):
                     if plain or goal_of(tags, one.tags) == wanted or visible(self.graph, event, tags, one.tags)
                 ]
                 found.append((client, tuple(sorted(seen))))
-        if plain:
-            if len(self._audiences) >= _MAX_AUDIENCES:
-                self._audiences.clear()
+                size += _SEVERAL
+        if plain and size <= _MAX_REMEMBERED:
+            if self._remembered + size > _MAX_REMEMBERED:
+                self._forget_audiences()
+            self._remembered += size
             self._audiences[known] = found
         return found
+
+    def _forget_audiences(self) -> None:
+        self._audiences.clear()
+        self._remembered = 0
 
     def _hand(self, event: "Event", trail: "Any", takers: "list[Taker]") -> bool:
         """To those clients that were not given it, or a newer one of its producer. Whether there is one at all."""

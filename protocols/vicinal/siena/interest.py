@@ -25,15 +25,15 @@ MAX_INTEREST = 65_536
 
 
 class Subscription:
-    """`number` is its client's name for it; `numbers` what a delivery for it alone says."""
+    """`number` is its client's name for it; `taker` is its client, and what a delivery for it alone says."""
 
-    __slots__ = ("client", "key", "kind", "number", "numbers")
+    __slots__ = ("client", "key", "kind", "number", "taker")
 
     def __init__(self, client: str, key: int, number: int, kind: "Kind") -> None:
         self.client = client
         self.key = key
         self.number = number
-        self.numbers = (number,)
+        self.taker = (client, (number,))
         self.kind = kind
 
     @property

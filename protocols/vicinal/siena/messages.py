@@ -43,11 +43,13 @@ else:
     from .._cbor_cpython import dumps as _dumps
 
 __all__ = [
+    "AFTER_EVENT",
     "BROKER",
     "CLIENT",
     "MAX_BYTES_BROKER",
     "MAX_BYTES_CLIENT",
     "VERSION",
+    "before_event",
     "delivery",
     "encode",
     "framed",
@@ -130,22 +132,35 @@ def framed(data: bytes) -> bytes:
 # What stands before the event, by the subscriptions and the event's length: for most deliveries the same few bytes.
 _before: "dict[tuple[tuple[int, ...], int], bytes]" = {}
 _MAX_BEFORE = const(4096)
-_AFTER = b"\xf6\x80"  # no offset, no trail
+AFTER_EVENT = b"\xf6\x80"  # no offset, no trail
 
 
 def delivery(numbers: "tuple[int, ...]", event: "Event", trail: "Any" = ()) -> bytes:
     """The whole frame of a delivery of a live subscription."""
-    data = encode_event(event)
     if trail:
         return framed(encode(("deliver", numbers, event, None, trail)))
-    before = _before.get((numbers, len(data)))
+    data = encode_event(event)
+    return before_event(numbers, len(data)) + data + AFTER_EVENT
+
+
+def before_event(numbers: "tuple[int, ...]", size: int) -> bytes:
+    """What stands in such a frame, if it has no trail, before an event of so many bytes. Behind it is AFTER_EVENT."""
+    before = _before.get((numbers, size))
     if before is None:
-        whole = framed(encode(("deliver", numbers, event, None, ())))
-        before = whole[: len(whole) - len(data) - len(_AFTER)]
+        head = bytearray()
+        put_head(head, 2, size)
+        start = _dumps([KINDS["deliver"], list(numbers)])
+        start = bytes([0x85]) + start[1:] + bytes(head)
+        most = MAX_BYTES_CLIENT - size - len(AFTER_EVENT)
+        if len(start) > most:
+            raise LimitError("bytes of message 'deliver'", len(start) + size + len(AFTER_EVENT), MAX_BYTES_CLIENT)
+        head = bytearray()
+        put_head(head, 2, len(start) + size + len(AFTER_EVENT))
+        before = bytes(head) + start
         if len(_before) >= _MAX_BEFORE:
             _before.clear()
-        _before[(numbers, len(data))] = before
-    return before + data + _AFTER
+        _before[(numbers, size)] = before
+    return before
 
 
 def split(message: "Message") -> "list[Message]":

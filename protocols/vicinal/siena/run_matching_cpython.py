@@ -167,14 +167,17 @@ class RunMatcher:
         frames = self._filled(run, rows, sets)
         if frames is None:
             return None
-        whole, ends = frames.all(), frames.ends()
-        starts = np.flatnonzero(np.diff(clients, prepend=-1)).tolist()
-        lasts = run.seqs[rows]
+        # Where the part of each client begins, and where it ends.
+        starts = np.flatnonzero(clients[1:] != clients[:-1]) + 1
+        stops = np.append(starts, len(clients))
+        names, whole = self._clients.names, frames.all().tobytes()
         found = []
-        for start, stop in zip(starts, [*starts[1:], len(clients)]):
-            name = self._clients.names[int(clients[start])]
-            data = whole[ends[start - 1] if start else 0 : ends[stop - 1]].tobytes()
-            found.append((name, data, stop - start, int(lasts[stop - 1])))
+        start = end = 0
+        for client, stop, after, last in zip(
+            clients[stops - 1].tolist(), stops.tolist(), frames.ends(stops), run.seqs[rows[stops - 1]].tolist()
+        ):
+            found.append((names[client], whole[end:after], stop - start, last))
+            start, end = stop, after
         return found
 
     def _filled(self, run: Run, rows: _Array, sets: _Array) -> "_Frames | None":
@@ -243,11 +246,16 @@ class _Frames:
 
     def all(self) -> _Array:
         width = self._table.shape[1]
-        if (self._lengths == width).all():
+        if self._is_even():
             return self._table.reshape(-1)
         flat: _Array = self._table[np.arange(width) < self._lengths[:, None]]
         return flat
 
-    def ends(self) -> "list[int]":
-        """Where each row ends in what all() gives."""
-        return self._lengths.cumsum().tolist()  # type: ignore[no-any-return]
+    def ends(self, stops: _Array) -> "list[int]":
+        """Where so many rows end in what all() gives."""
+        width = self._table.shape[1]
+        found = stops * width if self._is_even() else self._lengths.cumsum()[stops - 1]
+        return found.tolist()  # type: ignore[no-any-return]
+
+    def _is_even(self) -> bool:
+        return bool((self._lengths == self._table.shape[1]).all())

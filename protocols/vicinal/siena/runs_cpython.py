@@ -23,7 +23,7 @@ from ..stream import FrameReader
 from ..wire import decode
 from .messages import KINDS, delivery
 
-__all__ = ["MIN_RUN", "Group", "Run", "RunReader", "Shape"]
+__all__ = ["CHECKED", "MIN_RUN", "Group", "Run", "RunReader", "Shape"]
 
 # Fewer are faster one by one.
 MIN_RUN = 8
@@ -35,7 +35,7 @@ _MAX_SHAPES = 16
 _COST_OF_LEARNING = 32
 
 # Attributes that are not good whatever their value, and the one for which a delivery has a trail.
-_CHECKED = ("Priority", "Expires", "Trace")
+CHECKED = ("Priority", "Expires", "Trace")
 _HEAD = bytes([0x84, KINDS["publish"], 0xF6])  # no answer is wanted
 _FRAME = 0x58  # the head of a frame of 24 to 255 bytes
 _SHORTEST = 26
@@ -153,7 +153,7 @@ class Shape:
         data = event._wire
         if data is None or event.producer is None or content[:3] != _HEAD or not 24 <= len(content) < 256:
             return None
-        if any([name in event.attrs for name in _CHECKED]):
+        if any([name in event.attrs for name in CHECKED]):
             return None
         fields = layout(data, event)
         if fields is None:
@@ -256,7 +256,7 @@ class Group:
         self.shape = shape
         self.rows = rows
         self.table = table
-        self._events: _Array | None = None
+        self._frames: dict[tuple[int, ...], _Array] = {}
 
     def until(self, count: int) -> "Group | None":
         """Those of the first rows of the run."""
@@ -284,17 +284,28 @@ class Group:
         """Frames that deliver rows, all or some of them, to subscriptions of these numbers; or each to that of its own
         number, all below 24."""
         different = not isinstance(numbers, tuple)
-        first, at = self.shape.delivery((1,) if different else numbers)  # type: ignore[arg-type]
-        if self._events is None:
-            self._events = np.ascontiguousarray(self.table[:, self.shape.event_at :])
-        events = self._events if which is None else self._events.take(which, axis=0)
+        kind: tuple[int, ...] = (1,) if different else numbers  # type: ignore[assignment]
+        frames = self._frames.get(kind)
+        if frames is None:
+            frames = self._frames[kind] = self._made(kind)
+        if which is not None:
+            frames = frames.take(which, axis=0)
+        if different:
+            size = self.table.shape[1] - self.shape.event_at
+            before = frames.shape[1] - 2 - size - _head_size(size)  # behind the event: no offset, no trail
+            frames = frames.copy() if which is None else frames
+            frames[:, before - 1] = numbers
+        return frames
+
+    def _made(self, numbers: "tuple[int, ...]") -> _Array:
+        """All rows as frames: who gets some of them takes those."""
+        first, at = self.shape.delivery(numbers)
+        events = self.table[:, self.shape.event_at :]
         frames = np.empty((len(events), len(first)), np.uint8)
         after = at + events.shape[1]
         frames[:, :at] = first[:at]
         frames[:, at:after] = events
         frames[:, after:] = first[after:]
-        if different:
-            frames[:, at - _head_size(events.shape[1]) - 1] = numbers
         return frames
 
 

@@ -41,6 +41,7 @@ def run_(config: str, check: bool, as_json: bool, quiet: bool) -> None:
     import asyncio
 
     from vicinal_cloud.broker.config import load
+    from vicinal_cloud.broker.loop import Loop
     from vicinal_cloud.broker.server import CannotListen, run
     from vicinal_cloud.log import LogInUse
 
@@ -69,6 +70,7 @@ def run_(config: str, check: bool, as_json: bool, quiet: bool) -> None:
         sys.stdout.flush()
 
     try:
-        asyncio.run(run(path, found, ready))
+        with asyncio.Runner(loop_factory=Loop) as runner:
+            runner.run(run(path, found, ready))
     except (CannotListen, LogInUse) as error:
         raise Failed(str(error)) from error

@@ -26,7 +26,7 @@ def main(scenarios: tuple[str, ...], systems: str, count: int, seconds: float | 
             most = int(scenario.pace * seconds) or scenario.most
             scenario = scenario._replace(seconds=60.0 if scenario.pace else seconds, most=most)
         click.echo(f"{name}: {scenario.what}")
-        found = rounds(scenario, ("vicinal",) if scenario.durable else chosen, count, folder())
+        found = rounds(scenario, ("vicinal",) if scenario.is_ours else chosen, count, folder())
         for system, outcome in found.items():
             _show(system, outcome)
 

@@ -20,6 +20,7 @@ __all__ = [
     "FIRST_SEQ",
     "SHORTER",
     "SHORT_SHARE",
+    "SHORT_STEP",
     "SIZE",
     "STEPS",
     "STEP_AT",
@@ -36,8 +37,9 @@ Wrap = Callable[[int], tuple[bytes, bytes]]
 
 FIRST_SEQ = 1 << 32
 STEPS = 100
-_SHORT_OF_256 = 51
-SHORT_SHARE = _SHORT_OF_256 / 256
+SHORT_SHARE = 0.2
+SHORT_STEP = 32
+_SHORT_RATE = 64 + SHORT_STEP / 64
 _ABOVE = 0.001  # so that no shorter float holds the rate
 
 
@@ -57,7 +59,7 @@ def _rate(step: int) -> float:
 _one = _encoded(producer(0), _rate(0))
 SIZE = len(_one)
 STEP_AT = _one.index(b"\xfb\x40\x50") + 3
-SHORTER = SIZE - len(_encoded(producer(0), 64.5))
+SHORTER = SIZE - len(_encoded(producer(0), _SHORT_RATE))
 _SEQ_AT = _one.index(FIRST_SEQ.to_bytes(8, "big"))
 
 
@@ -73,14 +75,15 @@ def step_of(number: int) -> int:
 
 
 def are_short(count: int) -> list[bool]:
-    """Of mixed events: every fifth, by chance, and always the same."""
-    return [one < _SHORT_OF_256 for one in random.Random(7).randbytes(count)]
+    """Of mixed events: every fifth, by chance, and always the same: the first are, however many there are."""
+    chance = random.Random(7)
+    return [chance.random() < SHORT_SHARE for _ in range(count)]
 
 
 def packets(name: str, wrap: Wrap, count: int, mixed: bool = False) -> list[bytes]:
     """Events of one producer as they are sent, numbered from 0, all steps equally often."""
     steps = [_cut(_encoded(name, _rate(step)), wrap) for step in range(STEPS)]
-    short = _cut(_encoded(name, 64.5), wrap)
+    short = _cut(_encoded(name, _SHORT_RATE), wrap)
     found = []
     for number, is_short in enumerate(are_short(count) if mixed else [False] * count):
         head, tail = short if is_short else steps[step_of(number)]

@@ -57,9 +57,17 @@ class Publishing(NamedTuple):
             sent = []
             events, stuck = _flood(writes, self, began + self.seconds, tickets.fileno())
         ended, cpu = time.monotonic(), time.process_time() - cpu
-        short = sum(are_short(self.most)[:events]) if self.mixed else 0
+        short = self.count_short(events) if self.mixed else 0
         control.send(Published(events, began, ended, short, stuck, cpu, sent))
         control.recv()  # connections stay until everything has come
+
+    def count_short(self, events: int) -> int:
+        """Of so many that were sent. All connections have the same in their turns."""
+        a_turn = self.a_write * self.connections
+        flags = are_short(self.most // a_turn * self.a_write)
+        turns, rest = divmod(events, a_turn)
+        at = turns * self.a_write
+        return sum(flags[:at]) * self.connections + sum(flags[at : at + self.a_write]) * (rest // self.a_write)
 
 
 class Published(NamedTuple):
@@ -88,7 +96,8 @@ class Subscribing(NamedTuple):
     """how many deliveries an event is"""
     window: int
     timed: bool
-    mixed: bool
+    short: list[bool]
+    """whether a connection gets short events; empty if there are none"""
     keep: bool
     """whether to give back what came: for tests"""
 
@@ -100,7 +109,7 @@ class Subscribing(NamedTuple):
         cpu = time.process_time()
         wrong = reader.read()
         cpu = time.process_time() - cpu
-        counts = [divmod(came + reader.saved, one.size) for came, one in zip(reader.came, found)]
+        counts = [divmod(came + saved, one.size) for came, saved, one in zip(reader.came, reader.saved, found)]
         if not wrong and any(rest for _, rest in counts):
             wrong = "the last delivery of a connection is not whole"
         deliveries = [count for count, _ in counts]
@@ -176,14 +185,15 @@ class _Reader:
         self.step_at = [one.step_at for one in found]
         self.unwanted = [bytes(set(range(STEPS)) - set(steps)) for steps in plan.wanted]
         self.by_event = sum(self.sizes) * plan.an_event // len(found)
-        usual = self.by_event - (SHORT_SHARE * SHORTER * plan.an_event if plan.mixed else 0)
+        self.short = plan.short
+        usual = self.by_event - SHORT_SHARE * SHORTER * sum(plan.short)
         self.a_ticket = round(usual * (plan.window // 4))
         self.timed = plan.timed
         self.control = control
         self.tickets = tickets
         self.came = [0] * len(found)
         """bytes by connection"""
-        self.saved = 0
+        self.saved = [0] * len(found)
         """bytes that each has fewer than if no event were short"""
         self.useful = [0] * len(found)
         self.ended = 0.0
@@ -213,8 +223,8 @@ class _Reader:
             for descriptor, _ in ready:
                 if descriptor == control:
                     events, short = self.control.recv()
-                    self.saved = short * SHORTER
-                    expected = events * self.by_event - self.saved * len(came)
+                    self.saved = [short * SHORTER * gets for gets in self.short] or self.saved
+                    expected = events * self.by_event - sum(self.saved)
                     poll.unregister(control)
                     continue
                 number = numbers[descriptor]
