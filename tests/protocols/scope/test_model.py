@@ -6,8 +6,8 @@ from protocols.scope.worlds import World, form_of
 
 from vicinal.scope.manager import ScopeManager
 
-# 50 worlds of 200 publications in each of the ten: 10^5.
-WORLDS, PUBLICATIONS = 50, 200
+# 400 worlds of 25 publications in each of the ten: 10^5.
+WORLDS, PUBLICATIONS = 400, 25
 spec = pytest.mark.spec
 
 

@@ -19,7 +19,7 @@ Form = dict[str, Any]
 SUBJECTS = ["a", "b", "c"]
 
 # A condition is its text and what it means; of many a world lets much through, or nothing would ever get anywhere.
-CONDITIONS = [("TRUE", lambda form: True)] * 6 + [
+CONDITIONS = [("TRUE", lambda form: True)] * 9 + [
     ("FALSE", lambda form: False),
     ("subject = 'a'", lambda form: form["subject"] == "a"),
     ("subject <> 'a'", lambda form: form["subject"] != "a"),
@@ -62,7 +62,7 @@ class World:
         self.random = chance = random.Random(seed)
         self.advanced = None if plain else "d"
         scopes: dict[str, model.Scope] = {}
-        self.names = [f"n{i}" for i in range(chance.randrange(3, 8))]
+        self.names = [f"n{i}" for i in range(chance.randrange(3, 9))]
         made = []
         for dimension, count in (("d", chance.randrange(2, 8)), ("e", chance.randrange(0, 4))):
             for i in range(count):
