@@ -173,7 +173,7 @@ class ScopeManager:
                     outlet.saw(form)
                 above = self._above(journey, scope, form)
                 if above and self._goes_now(journey, scope, form, now):
-                    following += above
+                    following += self._crossed(scope, above)
             front = following
         for scope, form in order:
             self._hand(journey, scope, form, (), now)
@@ -187,9 +187,14 @@ class ScopeManager:
             if got is None:
                 self._note("stopped", scope, above, why, form)
             elif self._enters(scope, above, got):
-                self._note("up", scope, above, "", got)
                 found.append((above, got))
         return found
+
+    def _crossed(self, scope: str, above: "list[tuple[str, Event]]") -> "list[tuple[str, Event]]":
+        if self.note is not None:
+            for name, form in above:
+                self._note("up", scope, name, f"the output {self.graph.edge(scope, name).output}", form)
+        return above
 
     def _goes_now(self, journey: Journey, scope: str, form: "Event", now: int) -> bool:
         outlet = self._outlets.get(scope)
@@ -232,7 +237,7 @@ class ScopeManager:
             self._note("dropped", scope, scope, why or "no superscope takes it any more", form)
             return
         self._count("released")
-        self._rise(journey, above, now)
+        self._rise(journey, self._crossed(scope, above), now)
 
     # Down
 
@@ -262,7 +267,7 @@ class ScopeManager:
             elif name not in journey.taken:
                 journey.taken.add(name)
                 got = session.tagged(self.graph, below[name], name)
-                self._note("down", scope, name, "", got)
+                self._note("down", scope, name, f"the input {self.graph.edge(name, scope).input}", got)
                 if name in self._outlets:
                     self._outlets[name].saw(got)
                 self._hand(journey, name, got, following, now)

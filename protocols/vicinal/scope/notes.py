@@ -1,7 +1,7 @@
 """What happens to an event on its way through scopes, one step at a time, for those who ask why.
 
 in         it is in a scope                     (published there, or come up)
-up, down   it crosses from `at` to `to`, and is `event` there
+up, down   it crosses from `at` to `to` through an interface (`why`), and is `event` there
 stopped    it does not cross, or a component does not take it: `why`
 refused    its producer may not publish in `to`: `why`
 held       the publishing policy of `at` keeps it back: `why`

@@ -11,6 +11,7 @@ from vicinal.event import Event
 from vicinal.filter import Filter
 from vicinal.scope.graph import ScopeGraph
 from vicinal.scope.membership import ACTIONS, JOIN, PUBLISH, SUBSCRIBE, Identity, Memberships, Rule
+from vicinal.scope.policy import Delivery
 from vicinal.scope.publishing import Publishing
 
 spec = pytest.mark.spec
@@ -177,6 +178,18 @@ def test_nothing_queued_of_a_revoked_publisher_is_delivered(end):
         moved.reload(graph, 50)
     assert moved.handle_timeout(100) == []
     assert (moved.counts["held"], moved.counts["closed"]) == (1, 1)
+
+
+@spec("SCOPE-24", "SCOPE-34")
+def test_nothing_held_is_delivered_to_who_lost_a_right_in_another_dimension_meanwhile():
+    moved = manager(
+        scope("top"), scope("low", "top", delivery=Delivery("one-of-n"), publishing=[Publishing(delay=100)]),
+        scope("e", dimension="e"), part("p", "low", "e", subscribes=None), part("a", "low", "e"),
+        part("c", "low", "top", "e"),
+    )  # fmt: skip
+    assert hearers(moved, "p", "n") == ["a"]  # it was not c's turn
+    moved.memberships.deny("c", "e")
+    assert moved.handle_timeout(100) == []
 
 
 @spec("SCOPE-34")

@@ -151,6 +151,14 @@ def test_so_many_in_so_much_time():
     assert heard == [(0, 0), (0, 1), (500, 2), (1000, 3), (1500, 4)]
 
 
+@spec("SCOPE-21")
+def test_nobody_overtakes_what_waits():
+    moved = quotes([Publishing(rate=1, per=100, burst=1)])
+    found = [moved.publish("tf", Event("Quote", (), (), "tf", seq), now) for seq, now in ((0, 0), (1, 0), (2, 100))]
+    assert [[one.event.seq for one in some if one.component == "private"] for some in found] == [[0], [], [1]]
+    assert [one.event.seq for one in moved.handle_timeout(200)] == [2]
+
+
 @spec("SCOPE-22")
 def test_until_a_condition_holds():
     moved = quotes([Publishing(until=Filter("subject = 'Open'"), closed_by=Filter("subject = 'Close'"))])
