@@ -44,6 +44,22 @@ class Judge:
             inside = sorted([name for name, scope in self.graph.scopes.items() if scope.dimension == advanced])
         return self.allowed(component, inside, PUBLISH, now)
 
+    def ended(self, name: str, starts: "list[str]", now: int) -> str:
+        """Why a component could not publish now what it published before in these scopes; empty if it could."""
+        component = self.graph.components.get(name)
+        if component is None:
+            return f"{name!r} is no longer there"
+        for start in starts:
+            if start not in self.graph:
+                return f"{start!r} is no longer there"
+            mine = self.graph.scopes_of(component, self.graph.scopes[start].dimension)
+            if start not in mine and (mine or not component.rest):
+                return f"{name!r} is no longer in {start!r}"
+            why = self.refusal(component, start, PUBLISH, now)
+            if why:
+                return why
+        return ""
+
     def hears_outside(self, consumer: "Component", starts: "list[str]", producer: "Component", now: int) -> str:
         """Of a consumer in no scope of the advanced dimension, why not; empty if it does."""
         advanced = self.graph.advanced

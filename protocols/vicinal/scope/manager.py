@@ -225,12 +225,7 @@ class ScopeManager:
             self._note("dropped", scope, scope, f"it was worthless after {expires}", form)
             return
         journey.visible = {}
-        component = self.graph.components.get(journey.component)
-        gone = [name for name in journey.starts if name not in self.graph]
-        if component is None or gone:
-            why = f"{gone[0] if gone else journey.component!r} is no longer there"
-        else:
-            why = max([""] + [self.judge.refusal(component, name, PUBLISH, now) for name in journey.starts])
+        why = self.judge.ended(journey.component, journey.starts, now)
         above = self._above(journey, scope, form) if not why and scope in self.graph else []
         if not above:
             self._count("closed")

@@ -159,7 +159,7 @@ def test_a_subscription_does_not_survive_its_right():
 
 
 @spec("SCOPE-24", "SCOPE-34")
-@pytest.mark.parametrize("end", ["revoke", "deny", "gone", "rule"])
+@pytest.mark.parametrize("end", ["revoke", "deny", "gone", "rule", "moved", "no scope"])
 def test_nothing_queued_of_a_revoked_publisher_is_delivered(end):
     """CVE-2018-12546, and messages half delivered that nobody checked again."""
     moved = field(publishing=[Publishing(delay=100)])
@@ -170,9 +170,14 @@ def test_nothing_queued_of_a_revoked_publisher_is_delivered(end):
         moved.memberships.deny("p", "low")
     else:
         graph = field(publishing=[Publishing(delay=100)]).graph
+        others = [one for one in graph.components.values() if one.name != "p"]
         if end == "gone":
-            components = [one for one in graph.components.values() if one.name != "p"]
-            graph = ScopeGraph(graph.scopes.values(), components)
+            graph = ScopeGraph(graph.scopes.values(), others)
+        elif end == "moved":
+            moved_out = part("p", "s", identity=Identity("p", MEMBER))
+            graph = ScopeGraph(graph.scopes.values(), [*others, moved_out])
+        elif end == "no scope":
+            graph = ScopeGraph([one for one in graph.scopes.values() if one.name != "low"], others)
         else:
             graph.scopes["low"].membership = Rule.parse({"join": "role ="})
         moved.reload(graph, 50)

@@ -1,9 +1,12 @@
 """vicinal.scope against brute force over the whole graph, in worlds by chance. No leak and no miss."""
 
+import random
+
 import pytest
 from protocols.scope import model
 from protocols.scope.worlds import World, form_of
 
+from vicinal.scope.journey import Journey
 from vicinal.scope.manager import ScopeManager
 
 # 400 worlds of 25 publications in each of the ten: 10^5.
@@ -62,3 +65,51 @@ def test_without_mappings_and_policies_visibility_alone_decides(seed):
                 assert sorted(one.component for one in moved.publish(name, event, 0)) == expected
                 heard += len(expected)
     assert heard > 2000
+
+
+@spec("SCOPE-23", "SCOPE-24", "SCOPE-25", "SCOPE-34")
+@pytest.mark.parametrize("seed", range(4))
+def test_while_everything_changes_nothing_is_lost_uncounted_and_nobody_hears_without_a_right(seed):
+    """Worlds replace each other under what is held, rights end, and the manager is started anew in the middle."""
+    chance = random.Random(seed)
+    heard = held = 0
+    for number in range(60):
+        worlds = [World(seed * 1000 + number * 10 + i) for i in range(3)]
+        manager, now, denied = ScopeManager(worlds[0].graph), 0, set()
+        world, deliveries, received = worlds[0], [], set()
+        for seq in range(40):
+            now += chance.randrange(15)
+            act = chance.randrange(8)
+            if act == 0:
+                world = chance.choice(worlds)
+                deliveries = manager.reload(world.graph, now)
+            elif act == 1:
+                name, deliveries = chance.choice(world.names), []
+                for scope in world.graph.scopes:
+                    denied.add((name, scope))
+                    manager.memberships.deny(name, scope)
+            elif act == 2:
+                kept = manager.waiting()
+                copies = {id(one[2]): Journey.of(one[2].item(), one[2].event) for one in kept}
+                before, manager = manager, ScopeManager(world.graph, manager.memberships)
+                manager.counts = before.counts | {"held": before.counts.get("held", 0) - len(kept)}
+                deliveries = manager.restore(
+                    [(name, since, copies[id(one)], event) for name, since, one, event in kept], now
+                )
+            elif act == 3:
+                deliveries = manager.handle_timeout(now)
+            else:
+                _, event = world.event(seq)
+                deliveries = manager.publish(chance.choice(world.names), event, now)
+            for one in deliveries:
+                inside = world.graph.components[one.component].scopes
+                assert not inside or any((one.component, scope) not in denied for scope in inside)
+                assert (one.component, one.event.seq) not in received
+                received.add((one.component, one.event.seq))
+            counts = manager.counts
+            done = sum(counts.get(what, 0) for what in ("released", "expired", "closed"))
+            assert counts.get("held", 0) == done + len(manager.waiting())
+            heard += len(deliveries)
+            held += counts.get("held", 0) > 0
+    assert heard > 1000
+    assert held > 500

@@ -211,6 +211,22 @@ def test_what_is_held_waits_on_under_another_policy():
     assert moved.counts["held"] == 1 == moved.counts["released"]
 
 
+@spec("SCOPE-22", "SCOPE-25")
+def test_conditions_rates_and_turns_go_on_in_a_graph_with_the_same_policies():
+    def world():
+        policies = [Publishing(Filter("k = 1"), until=Filter("subject = 'Open'")), Publishing(rate=1, per=100, burst=1)]
+        return manager(
+            scope("Private"), scope("Prof", "Private", publishing=policies, delivery=Delivery("one-of-n")),
+            part("tf", "Prof", subscribes=None), part("a", "Prof"), part("b", "Prof"), part("private", "Private"),
+        )  # fmt: skip
+
+    moved = world()
+    assert hearers(moved, "tf", "Open") == ["a", "private"]
+    moved.reload(world().graph, 1)
+    assert hearers(moved, "tf", Event("Quote", {"k": 1}), 1) == ["b", "private"]
+    assert hearers(moved, "tf", "Other", 1) == ["a"]  # that the rate allows was Open
+
+
 @spec("SCOPE-24")
 def test_an_interface_that_closed_meanwhile_stops_what_was_held():
     moved = quotes([Publishing(delay=100)])
