@@ -1,15 +1,21 @@
-"""The scope graph: one directed acyclic graph for each dimension (seed 003, 3.4).
+"""The scope graph: one directed acyclic graph for each dimension (seed 003, 3.4; seed 004, 3).
 
     dimension   geography, membership, network ...      none shares a scope with another
     scope       a name; the scopes it is directly a member of (its superscopes)
     interface   output: which events of the scope its superscopes may see
                 input:  which events of its superscopes the scope may see     none given: none
+    edge        a scope in one of its superscopes: interfaces of its own there, and a mapping
+    component   a producer or consumer that is declared with the scopes: always a leaf
 
-Bottom and top of the papers are not in the graph: they are the `rest` of a tag set (Tags), and stand for every
-dimension that the set does not name. Clients are not in it either: a client is where its filters' tags say.
+Bottom and top of the papers are not in the graph: they are the `rest` of a tag set (Tags) or of a component, and stand
+for every dimension that it does not name. A client that is not declared is where its filters' tags say.
+
+Mappings, policies and sessions are of one dimension (`advanced`; seed 004, 3.3): in a second one it would depend on
+which of the two an event crosses first what the other makes of it.
 """
 
-from ..errors import LocalProtocolError
+from ..errors import LimitError, LocalProtocolError
+from .interface import Edge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,11 +23,22 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..filter import Filter
+    from .component import Component
+    from .membership import Rule
+    from .policy import Delivery
+    from .publishing import Publishing
 
-__all__ = ["Scope", "ScopeGraph", "Tags"]
+__all__ = ["MAX_LEVELS", "Scope", "ScopeGraph", "Tags"]
+
+# Scopes within scopes: an event goes down by recursion, and nobody draws a graph that is deeper.
+MAX_LEVELS = 32
+_NONE: "list[str]" = []
 
 
 class Scope:
+    """`edges` are the superscopes where it has other interfaces than `output` and `input`, or a mapping. What follows
+    is of an advanced scope: see policy.py, publishing.py and session.py; membership.py is of any."""
+
     def __init__(
         self,
         name: str,
@@ -29,12 +46,32 @@ class Scope:
         supers: "Iterable[str]" = (),
         output: "Filter | None" = None,
         input: "Filter | None" = None,
+        edges: "Iterable[Edge]" = (),
+        delivery: "Delivery | None" = None,
+        traverse: str = "broadcast",
+        publishing: "Iterable[Publishing]" = (),
+        session: bool = False,
+        membership: "Rule | None" = None,
     ) -> None:
         self.name = name
         self.dimension = dimension
         self.supers = tuple(sorted(supers))
         self.output = output
         self.input = input
+        self.edges = list(edges)
+        self.delivery = delivery
+        self.traverse = traverse
+        self.publishing = list(publishing)
+        self.session = session
+        self.membership = membership
+
+    def advanced(self) -> str:
+        """What makes it an advanced scope, for people; "" if nothing does."""
+        if self.session:
+            return "a session"
+        if self.delivery is not None or self.traverse != "broadcast" or self.publishing:
+            return "policies"
+        return "a mapping" if any([edge.mapping is not None for edge in self.edges]) else ""
 
     def __repr__(self) -> str:
         return f"Scope({self.name!r}, {self.dimension!r}, {self.supers!r})"
@@ -43,9 +80,17 @@ class Scope:
 class ScopeGraph:
     """Never changed once made: a change of scopes is another graph."""
 
-    def __init__(self, scopes: "Iterable[Scope]" = ()) -> None:
+    def __init__(self, scopes: "Iterable[Scope]" = (), components: "Iterable[Component]" = ()) -> None:
         self.scopes: dict[str, Scope] = {}
+        self.components: dict[str, Component] = {}
         self.subs: dict[str, list[str]] = {}
+        self.members: dict[str, list[str]] = {}
+        """of a scope the components directly in it, in the order of their names"""
+        self.advanced: str | None = None
+        """the dimension whose scopes have mappings, policies or sessions"""
+        self.dimensions: list[str] = []
+        self._edges: dict[tuple[str, str], Edge] = {}
+        self._inside: dict[tuple[str, str], list[str]] = {}
         self._connected: dict[str, set[str]] = {}
         self._steps: dict[tuple[str, bool], list[tuple[str, bool, Filter]]] = {}
         # Each once: thousands of scopes have a handful of interfaces between them.
@@ -57,18 +102,84 @@ class ScopeGraph:
             for interface in (scope.output, scope.input):
                 if interface is not None:
                     self.interfaces[interface.text] = interface
+        for component in components:
+            if component.name in self.components or component.name in self.scopes:
+                raise LocalProtocolError(f"component {component.name!r} is given twice, or is a scope too")
+            self.components[component.name] = component
         for scope in self.scopes.values():
             for name in scope.supers:
+                if name in self.components:
+                    raise LocalProtocolError(f"scope {scope.name!r} is in {name!r}, a component: those have no members")
                 if name not in self.scopes:
                     raise LocalProtocolError(f"scope {scope.name!r} is in {name!r}, which is no scope")
                 if self.scopes[name].dimension != scope.dimension:
                     raise LocalProtocolError(f"scope {scope.name!r} is in {name!r}, which is of another dimension")
                 self.subs.setdefault(name, []).append(scope.name)
+            self._place_edges(scope)
         for names in self.subs.values():
             names.sort()
         for name in self.scopes:
             if name in self.above(name):
                 raise LocalProtocolError(f"scope {name!r} is in itself")
+        self.dimensions = sorted(set([scope.dimension for scope in self.scopes.values()]))
+        self._check_levels()
+        self._find_advanced()
+        self._place_components()
+
+    def _place_edges(self, scope: Scope) -> None:
+        for name in scope.supers:
+            self._edges[(scope.name, name)] = Edge(name, scope.output, scope.input)
+        given: list[str] = []
+        for edge in scope.edges:
+            if edge.above not in scope.supers:
+                raise LocalProtocolError(f"scope {scope.name!r} has an edge to {edge.above!r}, which it is not in")
+            if edge.above in given:
+                raise LocalProtocolError(f"scope {scope.name!r} has two edges to {edge.above!r}")
+            given.append(edge.above)
+            made = edge.over(scope.output, scope.input)
+            self._edges[(scope.name, edge.above)] = made
+            for interface in (made.output, made.input):
+                if interface is not None:
+                    self.interfaces[interface.text] = interface
+
+    def _check_levels(self) -> None:
+        """Level by level from the top; there is no circle any more."""
+        level, front = 0, [name for name, scope in self.scopes.items() if not scope.supers]
+        while front:
+            level += 1
+            if level > MAX_LEVELS:
+                raise LimitError(f"the number of levels down to scope {min(front)!r}", level, MAX_LEVELS)
+            front = list(set([below for name in front for below in self.subs.get(name, ())]))
+
+    def _find_advanced(self) -> None:
+        by = ""
+        for name in sorted(self.scopes):
+            scope = self.scopes[name]
+            what = scope.advanced()
+            if what and self.advanced not in (None, scope.dimension):
+                raise LocalProtocolError(
+                    f"scope {name!r} of dimension {scope.dimension!r} has {what}, and so has {by!r} of "
+                    f"{self.advanced!r}: mappings, policies and sessions are of one dimension"
+                )
+            if what:
+                self.advanced, by = scope.dimension, name
+
+    def _place_components(self) -> None:
+        for name in sorted(self.components):
+            component = self.components[name]
+            for scope in component.scopes:
+                if scope not in self.scopes:
+                    raise LocalProtocolError(f"component {name!r} is in {scope!r}, which is no scope")
+                self.members.setdefault(scope, []).append(name)
+                self._inside.setdefault((name, self.scopes[scope].dimension), []).append(scope)
+
+    def edge(self, name: str, above: str) -> Edge:
+        """A scope as it is in one of its superscopes."""
+        return self._edges[(name, above)]
+
+    def scopes_of(self, component: "Component", dimension: str) -> "list[str]":
+        """Those of one dimension that a component is directly in."""
+        return self._inside.get((component.name, dimension), _NONE)
 
     def __contains__(self, name: object) -> bool:
         return name in self.scopes
@@ -113,11 +224,12 @@ class ScopeGraph:
         if name not in self.scopes:
             return []  # nor remembered: strangers name them
         found: list[tuple[str, bool, Filter]] = []
-        output = self.scopes[name].output
-        if up and output is not None:
-            found = [(above, True, output) for above in self.scopes[name].supers]
+        for above in self.scopes[name].supers if up else ():
+            output = self._edges[(name, above)].output
+            if output is not None:
+                found.append((above, True, output))
         for below in self.subs.get(name, ()):
-            inward = self.scopes[below].input
+            inward = self._edges[(below, name)].input
             if inward is not None:
                 found.append((below, False, inward))
         self._steps[key] = found

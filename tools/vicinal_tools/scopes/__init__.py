@@ -1,0 +1,1 @@
+"""What `vicinal scope` does: reading, drawing and explaining the file of a deployment."""
