@@ -14,6 +14,7 @@ from . import (
     cosmic,
     device,
     event_log,
+    gateway,
     geometry,
     language,
     many_filters,
@@ -40,6 +41,7 @@ def main() -> int:
         ("STEAM in a town, for minutes", steam),
         ("COSMIC, a million slots, for minutes", cosmic),
         ("TLS connections, half a minute", connections),
+        ("gateway, half a minute", gateway),
         ("broker beside mosquitto and nats-server, for minutes", peers),
     ):
         with console.status(f"measuring: {title}"):
