@@ -122,7 +122,7 @@ def scan(
     from vicinal import json_form
 
     from ..ble.board import Board, Found
-    from ..ble.structures import area_text
+    from ..ble.structures import area_text, speed_text
 
     if beacons and not as_json:
         raise BadInput("--beacons goes with --json: the table shows them in any case")
@@ -140,6 +140,8 @@ def scan(
             beacon = found.beacon
             line["beacon"] = {"subject": beacon.subject.hex(), "number": beacon.number, "every": beacon.every}
             line["beacon"]["area"] = area_text(beacon.area, beacon.relative)
+            if beacon.relative:
+                line["beacon"]["speed"] = speed_text(beacon.velocity, beacon.area.lat)
         else:
             return
         sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
