@@ -352,6 +352,21 @@ def test_a_socket_that_is_broken_is_left_to_the_transport() -> None:
     in_the_loop(lose)
 
 
+def test_an_end_is_for_the_transport_and_nothing_is_nothing() -> None:
+    """Or the loop would turn in place until a timer is due."""
+
+    async def end(world: World) -> None:
+        car, _ = await talking(world, 1)
+        assert car.link.readable() == DONE
+        car.read()  # or its end would be an error
+        car.close()
+        assert car.link.readable() == FOR_THE_TRANSPORT
+        await until(lambda: "car" not in world.node.sessions)
+        del world.clients["car"]
+
+    in_the_loop(end)
+
+
 def test_timers_run_while_events_come_the_short_way() -> None:
     """A loop that reads past asyncio must not forget what it was to do, when, and for whom."""
 
