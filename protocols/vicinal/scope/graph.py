@@ -15,7 +15,6 @@ which of the two an event crosses first what the other makes of it.
 """
 
 from ..errors import LimitError, LocalProtocolError
-from .interface import Edge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from ..filter import Filter
     from .component import Component
+    from .interface import Edge
     from .membership import Rule
     from .policy import Delivery
     from .publishing import Publishing
@@ -127,6 +127,9 @@ class ScopeGraph:
         self._place_components()
 
     def _place_edges(self, scope: Scope) -> None:
+        # Not above: a broker on a device loads this at the end of a chain as long as MicroPython can bear.
+        from .interface import Edge
+
         for name in scope.supers:
             self._edges[(scope.name, name)] = Edge(name, scope.output, scope.input)
         given: list[str] = []
@@ -173,7 +176,7 @@ class ScopeGraph:
                 self.members.setdefault(scope, []).append(name)
                 self._inside.setdefault((name, self.scopes[scope].dimension), []).append(scope)
 
-    def edge(self, name: str, above: str) -> Edge:
+    def edge(self, name: str, above: str) -> "Edge":
         """A scope as it is in one of its superscopes."""
         return self._edges[(name, above)]
 

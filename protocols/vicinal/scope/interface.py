@@ -7,9 +7,10 @@
 
 Going up an event is mapped first and must then meet the output; going down it must meet the input and is mapped then:
 an interface is what others see of a scope, and a mapping is part of how it is made. What has no interface is closed.
+A mapping says Unmappable, which is caught as what it is a kind of: a graph without mappings loads none.
 """
 
-from ..mapping._convert import Unmappable
+from ..errors import LocalProtocolError
 from .session import keep
 
 TYPE_CHECKING = False
@@ -65,7 +66,7 @@ class Edge:
             before = event
             try:
                 event = keep(before, self.mapping.inward(before))
-            except Unmappable as error:
+            except LocalProtocolError as error:
                 return None, f"the mapping refuses it: {error}"
         if not self.output.matches(event):
             return None, f"it does not meet the output {self.output.text}"
@@ -80,6 +81,6 @@ class Edge:
         if self.mapping is not None:
             try:
                 return keep(event, self.mapping.outward(event)), ""
-            except Unmappable as error:
+            except LocalProtocolError as error:
                 return None, f"the mapping refuses it: {error}"
         return event, ""

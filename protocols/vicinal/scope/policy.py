@@ -20,8 +20,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..event import Event
 
-__all__ = ["ALL", "BOTTOM_UP", "BROADCAST", "BY_KEY", "DELIVERIES", "LEAST_LOADED", "ONE_OF_N", "TOP_DOWN", "TRAVERSES"]
-__all__ += ["Chooser", "Delivery", "tiers"]
+__all__ = [
+    "ALL",
+    "BROADCAST",
+    "BY_KEY",
+    "DELIVERIES",
+    "LEAST_LOADED",
+    "ONE_OF_N",
+    "TRAVERSES",
+    "Chooser",
+    "Delivery",
+    "tiers",
+]
 
 BROADCAST, TOP_DOWN, BOTTOM_UP = "broadcast", "top-down", "bottom-up"
 TRAVERSES = (BROADCAST, TOP_DOWN, BOTTOM_UP)
