@@ -236,6 +236,14 @@ def test_no_name_is_a_pattern(name):
     assert allowed(found, Identity("ann" if name != "ann" else "bob"), name="open") == [JOIN, PUBLISH, SUBSCRIBE]
 
 
+@spec("SCOPE-32")
+def test_a_broken_rule_denies_whatever_of_it_could_be_read():
+    found = memberships(Rule(Filter("TRUE"), broken="the rest of the file is gone"))
+    assert allowed(found) == []
+    assert found.refusal(ANN, "s", JOIN, 0).endswith("its rule is broken (the rest of the file is gone)")
+    assert "is broken (join: " in memberships(Rule.parse({"join": "role ="})).refusal(ANN, "s", JOIN, 0)
+
+
 def test_a_rule_costs_what_its_length_says():
     """CVE-2017-7651: nothing is allocated for what somebody merely claims."""
     broken = Rule.parse({"join": "(" * 5000 + "TRUE" + ")" * 5000})
