@@ -5,8 +5,7 @@
     exchange.toml: [scope 3 'Floor'] supers has 'M3', which is no [[scope]]: is 'M2' meant?
     exchange.toml: [edge 1] super is 'M2': 'Floor' is not in it
 
-Nothing is opened here. What an administrator reads is all that is wrong, not the first of it: a table that is broken is
-left out, and what speaks of it is not blamed for that.
+Nothing is opened here. What an administrator reads is all that is wrong, not the first of it.
 """
 
 from collections.abc import Callable

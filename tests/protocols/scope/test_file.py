@@ -145,6 +145,12 @@ def test_all_of_it_and_not_the_first():
         assert any(f"] {place} " in one or f": {place} " in one for one in found), place
 
 
+@spec("SCOPE-38")
+def test_one_mistake_is_not_said_twice():
+    assert len(problems(GOOD.replace("delay = 1000", "delay = 0"))) == 1
+    assert len(problems(GOOD.replace('name = "low"', "name = 7"))) == 3  # and who speaks of it: an edge, a component
+
+
 @spec("SCOPE-1", "SCOPE-38")
 def test_every_circle_once_with_its_way():
     rows = {"a": ["b"], "b": ["c"], "c": ["a"], "x": ["x"], "fine": ["a"]}

@@ -11,6 +11,7 @@ from strategies import COLUMNS, Grammar, Seeded, make_event
 from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
 from vicinal.filter import Filter
+from vicinal.mapping.mapping import Mapping
 from vicinal.scope.graph import ScopeGraph
 from vicinal.scope.interface import Edge
 from vicinal.scope.mapping import along, both, paths
@@ -60,6 +61,19 @@ def test_a_subscription_is_never_narrower_where_events_begin(seed):
             assert asked.matches(event) or not found, (seed, number, names, str(wanted), str(asked), event)
     assert got_through > 200
     assert lost < got_through * 3  # or TRUE would do
+
+
+@spec("SCOPE-12")
+def test_what_is_asked_for_is_no_wider_than_it_must_be():
+    rename = Mapping.from_tables([{"subject": "a", "as": "b", "drop": ["$Session"]}])
+    low = scope("low", "top", output="x > 1", input="x > 2", edges=[Edge("top", mapping=rename)])
+    graph = ScopeGraph([scope("top"), low])
+    assert str(along(graph, ["low", "top"], Filter("subject = 'a'"))[0]) == "subject = 'b' AND x > 1"
+    assert str(along(graph, ["top", "low"], Filter("subject = 'b'"))[0]) == "(x > 2) AND (subject = 'a')"
+    # What a mapping drops of the tag it does not drop.
+    asked, reasons = along(graph, ["low", "top"], Filter("subject = 'a' AND $Session = 'S'"))
+    assert asked.matches(Event("b", {"x": 2}, {"Session": "S"}))
+    assert reasons == ["$Session is set by the scopes on the way"]
 
 
 def test_a_closed_way_asks_for_nothing():

@@ -177,7 +177,8 @@ def test_nothing_queued_of_a_revoked_publisher_is_delivered(end):
             moved_out = part("p", "s", identity=Identity("p", MEMBER))
             graph = ScopeGraph(graph.scopes.values(), [*others, moved_out])
         elif end == "no scope":
-            graph = ScopeGraph([one for one in graph.scopes.values() if one.name != "low"], others)
+            elsewhere = part("p", "s", identity=Identity("p", MEMBER))
+            graph = ScopeGraph([one for one in graph.scopes.values() if one.name != "low"], [*others, elsewhere])
         else:
             graph.scopes["low"].membership = Rule.parse({"join": "role ="})
         moved.reload(graph, 50)

@@ -189,6 +189,9 @@ def test_what_is_held_survives_a_restart():
     for seq, subject in enumerate(["Quote", "Accept", "Quote"]):
         moved.publish("tf", Event(subject, (), (), "tf", seq), seq * 10)
     kept = [(name, since, journey.item(), event) for name, since, journey, event in moved.waiting()]
+    for _, _, journey, event in moved.waiting():
+        again = Journey.of(journey.item(), event)
+        assert (again.taken, again.received) == (journey.taken, journey.received) == ({"Prof"}, {"pro"})
     opened = moved.opened()
     again = quotes(policies)
     again.reopen(opened)
