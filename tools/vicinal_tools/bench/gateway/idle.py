@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -18,10 +19,10 @@ from pathlib import Path
 
 from ..peers.systems import started
 from .configs import gateway
-from .latency import COMMAND
 
 __all__ = ["resident"]
 
+_COMMAND = [sys.executable, "-c", "from vicinal_tools.main import main; main()", "gateway", "run"]
 _SETTLE = 3.0
 _PATIENCE = 60.0
 
@@ -46,7 +47,7 @@ def resident(folder: Path) -> tuple[float, int]:
         file = Path(place, "gateway.toml")
         file.write_text(gateway(*services, more='\n[status]\naddress = "http://127.0.0.1:0"\n'))
         with Path(place, "messages").open("wb") as said:
-            process = subprocess.Popen([*COMMAND, str(file), "--json"], stdout=subprocess.PIPE, stderr=said, text=True)
+            process = subprocess.Popen([*_COMMAND, str(file), "--json"], stdout=subprocess.PIPE, stderr=said, text=True)
         try:
             assert process.stdout is not None
             line = process.stdout.readline()

@@ -4,6 +4,8 @@ JOB is JSON: {"config": TOML, "folder": where, "source": service, "target": serv
 in is made before the clock runs, and is given in turns, no faster than the queue of the target empties. Frames of CAN
 are given to the adapter where python-can's recv would have given them: a bus that is fast enough is not at
 hand, and what recv costs is the driver's. Prints {"events": ..., "wall": seconds, "cpu": seconds of all threads}.
+With "rate", events a second, they are given at that rate, and "gone" says when each was, by its license_no and the
+machine's monotonic clock.
 """
 
 import asyncio
@@ -35,7 +37,7 @@ _WARM_UP = 2000
 _PATIENCE = 120.0
 
 
-async def measure(job: dict[str, Any]) -> dict[str, float]:
+async def measure(job: dict[str, Any]) -> dict[str, Any]:
     folder = Path(job["folder"])
     node = await Node.open(loads(job["config"].encode(), folder / "gateway.toml"))
     node.start()
@@ -43,7 +45,8 @@ async def measure(job: dict[str, Any]) -> dict[str, float]:
         await _until(lambda: _is_ready(node, job["source"]))
         give = _giver(node, job["source"])
         await _run(node, job, give(_WARM_UP, 0))  # decoders, plans and the like are made with the first events
-        return await _run(node, job, give(job["events"], _WARM_UP))
+        gifts = give(job["events"], _WARM_UP)
+        return await (_pace(node, job, gifts) if "rate" in job else _run(node, job, gifts))
     finally:
         await node.stop()
 
@@ -69,7 +72,7 @@ def _event(number: int) -> Event:
     return Event("Speed", params, producer="car", seq=number)
 
 
-async def _run(node: Node, job: dict[str, Any], gifts: list[Callable[[], object]]) -> dict[str, float]:
+async def _run(node: Node, job: dict[str, Any], gifts: list[Callable[[], object]]) -> dict[str, Any]:
     queue = node.services[job["target"]].queue
     outbox = queue.outbox
     goal = outbox.delivered + len(gifts)
@@ -78,8 +81,9 @@ async def _run(node: Node, job: dict[str, Any], gifts: list[Callable[[], object]
         for gift in gifts[at : at + _TURN]:
             gift()
         await asyncio.sleep(0)
-        while outbox.count > _AHEAD:
-            await asyncio.sleep(_POLL)
+        if outbox.count > _AHEAD:
+            while outbox.count > _AHEAD // 2:
+                await asyncio.sleep(_POLL)
     end = wall + _PATIENCE
     while outbox.delivered < goal and not outbox.dropped and time.perf_counter() < end:
         await asyncio.sleep(_POLL)
@@ -87,6 +91,22 @@ async def _run(node: Node, job: dict[str, Any], gifts: list[Callable[[], object]
     if outbox.delivered != goal or outbox.dropped:
         raise RuntimeError(f"{goal - outbox.delivered} of {len(gifts)} events are missing, dropped: {outbox.dropped}")
     return found
+
+
+async def _pace(node: Node, job: dict[str, Any], gifts: list[Callable[[], object]]) -> dict[str, Any]:
+    outbox = node.services[job["target"]].queue.outbox
+    goal = outbox.delivered + len(gifts)
+    gone: dict[str, float] = {}
+    begin, cpu = time.monotonic(), time.process_time()
+    for count, gift in enumerate(gifts):
+        wait = begin + count / job["rate"] - time.monotonic()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        gone[f"{_WARM_UP + count:07}"] = time.monotonic()
+        gift()
+    while outbox.delivered < goal and time.monotonic() < begin + _PATIENCE:
+        await asyncio.sleep(_POLL)
+    return {"gone": gone, "cpu": time.process_time() - cpu, "events": len(gifts)}
 
 
 def _is_ready(node: Node, source: str) -> bool:
