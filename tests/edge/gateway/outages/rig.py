@@ -74,7 +74,8 @@ class Load:
         self.accepted: set[Identity] = set()
         """by the bus"""
         self.make: Callable[[str, int], Event] = event_of_load
-        self._adapter = MqttAdapter("bus", settings({"address": address, "prefix": "bus/", "session": 0}))
+        keys = {"address": address, "prefix": "bus/", "session": 0, "keepalive": 3600}
+        self._adapter = MqttAdapter("bus", settings(keys))
         self._port = RecordingPort("bus", folder)
         self._waiting: set[asyncio.Future[None]] = set()
 

@@ -1,6 +1,6 @@
 """`kill -9` of the gateway at random points under load, now and then of the broker as well, with a link that is late.
 
-40 kills in `make test`, 200 and more in `make soak`; VICINAL_GATEWAY_KILLS says otherwise, VICINAL_SEED another start.
+200 kills in `make test`, 2,000 in `make soak`; VICINAL_GATEWAY_KILLS says otherwise, VICINAL_SEED another start.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from edge.gateway.outages import rig as rig_module
 from edge.gateway.outages.mutants import MUTANTS
 from edge.gateway.outages.rig import Rig, out
 
-KILLS = int(os.environ.get("VICINAL_GATEWAY_KILLS", "1000" if os.environ.get("VICINAL_SOAK") else "40"))
+KILLS = int(os.environ.get("VICINAL_GATEWAY_KILLS", "2000" if os.environ.get("VICINAL_SOAK") else "200"))
 SEED = int(os.environ.get("VICINAL_SEED", "1"))
 
 
@@ -39,11 +39,13 @@ async def attack(rig: Rig, kills: int) -> None:
         await load
 
 
+# In parts, so that the workers of a test run share them.
 @pytest.mark.slow
-def test_what_the_bus_has_taken_is_in_the_log_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", range(4))
+def test_what_the_bus_has_taken_is_in_the_log_once(tmp_path: Path, part: int) -> None:
     async def run() -> None:
-        async with Rig(tmp_path, seed=SEED) as rig:
-            await attack(rig, KILLS)
+        async with Rig(tmp_path, seed=4 * SEED + part) as rig:
+            await attack(rig, -(-KILLS // 4))
             await rig.check()
             print(f"{rig.kills} kills, {len(rig.load.accepted)} events, {rig.polls} polls")
 
