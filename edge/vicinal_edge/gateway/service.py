@@ -271,6 +271,7 @@ class Service:
             async with self._turn:
                 if self._takes_many:
                     await self._send_many(queue, flights)
+                    await asyncio.sleep(0)  # what was said goes out while the next are made, and others have a turn
                 else:
                     for number, event in flights:
                         await self._send(queue, number, event)

@@ -32,7 +32,7 @@ __all__ = ["main"]
 # Given before others have a turn, and in the queue of the target before it is waited for.
 _TURN = 64
 _AHEAD = 4096
-_POLL = 0.005
+_POLL = 0.001
 _WARM_UP = 2000
 _PATIENCE = 120.0
 
@@ -77,13 +77,14 @@ async def _run(node: Node, job: dict[str, Any], gifts: list[Callable[[], object]
     outbox = queue.outbox
     goal = outbox.delivered + len(gifts)
     wall, cpu = time.perf_counter(), time.process_time()
-    for at in range(0, len(gifts), _TURN):
-        for gift in gifts[at : at + _TURN]:
-            gift()
-        await asyncio.sleep(0)
-        if outbox.count > _AHEAD:
-            while outbox.count > _AHEAD // 2:
-                await asyncio.sleep(_POLL)
+    at = 0
+    while at < len(gifts):
+        while at < len(gifts) and outbox.count < _AHEAD:
+            for gift in gifts[at : at + _TURN]:
+                gift()
+            at += _TURN
+            await asyncio.sleep(0)
+        await asyncio.sleep(_POLL)
     end = wall + _PATIENCE
     while outbox.delivered < goal and not outbox.dropped and time.perf_counter() < end:
         await asyncio.sleep(_POLL)
