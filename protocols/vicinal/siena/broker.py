@@ -15,17 +15,18 @@ the attribute `Trace` carries its trail: (broker, scopes, time) for each place i
 from ..errors import LocalProtocolError
 from ..scope.graph import Tags
 from .forwarding import EVENTS
+from .holding import AGENT
 from .kinds import Kinds
 from .quick import Advert, Quick
 from .records import Advertised, Record
-from .routing import AGENT, Routes
+from .routing import Routes
 from .streams import MAX_QUEUE
 from .telling import PRUNING
 from .topology import blocked_for, first_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeAlias
 
     from ..event import Event
     from ..filter import Filter
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from .interest import Subscription
     from .kinds import Kind
     from .routing import Route
+    from .topology import Goal
+
+    # A form, the states it is mapped through, who takes it; its tags and its goal.
+    Here: TypeAlias = "tuple[Event, Any, list[Taker], Tags, Goal]"
 
 __all__ = ["PRUNING", "Broker", "Busy", "Refused"]
 
@@ -225,6 +230,17 @@ class Broker(Quick):
             return ("void",)
         return packet
 
+    def held_here(self) -> "list[str]":
+        """The scopes whose agent is a client of this broker: what their publishing policies hold back waits here."""
+        found = []
+        for name in sorted(self.scopes):
+            scope = self.graph.scopes.get(name)
+            if scope is not None and scope.publishing and name not in self._leaving:
+                inside = [record.broker for record in self.records.all() if name in record.scopes]
+                if (scope.holder or min(inside, default=self.name)) == self.name:
+                    found.append(name)
+        return found
+
     # Clients
 
     def advertise(self, client: str, condition: "Filter", tags: "Tags", number: "int | None" = None) -> int:
@@ -278,7 +294,13 @@ class Broker(Quick):
             number = max(keys) + 1 if keys else 1
         elif number in keys:
             raise Refused(f"client {client!r} has a subscription {number} already")
-        keys[number] = tuple([self._hear(client, number, condition, one, durable).key for one in tags.alternatives()])
+        held = [one for numbered in keys.values() for one in numbered]
+        named = self._is_named(client, [tags] + [self.subscriptions.by_key[key].tags for key in held])
+        if named and held and not self.subscriptions.by_key[held[0]].tags.who:
+            self._tell_anew_of(client, True)
+        keys[number] = tuple(
+            [self._hear(client, number, condition, one, durable, named).key for one in tags.alternatives()]
+        )
         if durable:
             self._read_for(client, now)
         self._flush(sorted(self._out), now)
@@ -292,10 +314,17 @@ class Broker(Quick):
             self._hear_no_more(key)
         self._flush(sorted(self._out), now)
 
-    def _hear(self, client: str, number: int, condition: "Filter", tags: "Tags", durable: bool) -> "Subscription":
-        inside = self.graph.advanced is not None and tags.get(self.graph.advanced) in self.graph.choosy
-        who = client if inside or client.startswith(AGENT) else ""
-        one = self.subscriptions.add(client, number, condition, Tags(tags.scopes, tags.rest, who), durable)
+    def _is_named(self, client: str, some: "list[Tags]") -> bool:
+        """Whether a client is told by name, in all its scopes: where it is in one whose members are chosen among, what
+        it got elsewhere counts."""
+        choosy = self.graph.choosy
+        return client.startswith(AGENT) or any([scope in choosy for tags in some for _, scope in tags.scopes])
+
+    def _hear(
+        self, client: str, number: int, condition: "Filter", tags: "Tags", durable: bool, named: bool
+    ) -> "Subscription":
+        told = Tags(tags.scopes, tags.rest, client if named else "")
+        one = self.subscriptions.add(client, number, condition, told, durable)
         self._local.add(one.key, condition)
         self._asked(condition, True)
         return one
@@ -308,13 +337,18 @@ class Broker(Quick):
     def _tell_anew(self) -> None:
         """Other policies: where members are chosen among, they are told by name, and nowhere else."""
         for client, numbers in self._keys.items():
-            for number, keys in numbers.items():
-                made = []
-                for key in keys:
-                    kind = self.subscriptions.by_key[key].kind
-                    made.append(self._hear(client, number, kind.filter, kind.tags, kind.durable).key)
-                    self._hear_no_more(key)
-                numbers[number] = tuple(made)
+            some = [self.subscriptions.by_key[key].tags for keys in numbers.values() for key in keys]
+            self._tell_anew_of(client, self._is_named(client, some))
+
+    def _tell_anew_of(self, client: str, named: bool) -> None:
+        numbers = self._keys[client]
+        for number, keys in numbers.items():
+            kinds = [self.subscriptions.by_key[key].kind for key in keys]
+            numbers[number] = tuple(
+                [self._hear(client, number, one.filter, one.tags, one.durable, named).key for one in kinds]
+            )
+            for key in keys:
+                self._hear_no_more(key)
 
     def drop_client(self, client: str, now: int) -> None:
         """It is gone: so are its advertisements and subscriptions."""
@@ -340,10 +374,11 @@ class Broker(Quick):
             self._count("dropped: left the scope")
             return 0
         idle = self._is_for_here()
+        here: list[Here]
         if idle and not tags.scopes and self.graph.advanced is None:
             mine = self._local.match(event)
             away = self._routes.visible(event, [tags], self.interest.match(event)) if len(self.interest) else []
-            here = [(event, ((),), self._audience(mine, tags, (), event))] if mine else []
+            here = [(event, ((),), self._audience(mine, tags, (), event), tags, ())] if mine else []
         else:
             away, here = self._divided(self._routes.of(event, tags, now), idle)
         for route in away:
@@ -355,18 +390,18 @@ class Broker(Quick):
             self._mark_due([route[0] for route in away] + ([self.name] if here else []), now)
         count = 0
         traced = self.trace or "Trace" in event.attrs
-        for form, states, takers in here:
+        for form, states, takers, mapped, wanted in here:
             trail = tuple([(self.name, state, now) for state in states]) if traced else ()
-            count += self._hand(form, trail, self._live(takers) if self.name in self._behind else takers)
+            some = self._live(takers) if self.name in self._behind else takers
+            count += self._hand(form, trail, some, mapped, wanted)
         for broker, form, mapped, wanted in away:
             self._stream(broker).put(("live" if broker in self._behind else "event", form, mapped, wanted))
         brokers = sorted({route[0] for route in away})
         self._flush(brokers, now)
         return len(brokers) + bool(count)
 
-    def _divided(self, routes: "list[Route]", idle: bool) -> "tuple[list[Route], list[tuple[Event, Any, list[Taker]]]]":
-        """What goes to other brokers, or to this one over others; and what this one's own clients can have at once:
-        form, the states it is mapped through, and who takes it."""
+    def _divided(self, routes: "list[Route]", idle: bool) -> "tuple[list[Route], list[Here]]":
+        """What goes to other brokers, or to this one over others; and what this one's own clients can have at once."""
         away, here = [], []
         for route in routes:
             broker, form, tags, wanted = route
@@ -374,7 +409,7 @@ class Broker(Quick):
             if states is None:
                 away.append(route)
             else:
-                here.append((form, states, self._audience(self._local.match(form), tags, wanted, form)))
+                here.append((form, states, self._audience(self._local.match(form), tags, wanted, form), tags, wanted))
         return away, here
 
     def _states_here(self, route: "Route") -> "Any":
@@ -392,8 +427,8 @@ class Broker(Quick):
         """From the log, in its order, for the durable subscriptions of one broker that catches up."""
         routes = [route for route in self._routes.of(event, tags, now, again=True) if route[0] == reader]
         away, here = self._divided(routes, self._is_for_here())
-        for form, _, takers in here:
-            self._hand(form, (), self._lasting(takers))
+        for form, _, takers, mapped, wanted in here:
+            self._hand(form, (), self._lasting(takers), mapped, wanted)
         for _, form, mapped, wanted in away:
             self._stream(reader).put(("again", form, mapped, wanted))
         if away:
@@ -455,7 +490,7 @@ class Broker(Quick):
                 audience = self._admitted(source, audience)
             if kind != "event":
                 audience = self._live(audience) if kind == "live" else self._lasting(audience)
-            self._hand(event, trail, audience)
+            self._hand(event, trail, audience, tags, wanted)
         elif kind == "hold":
             self._hold(source)
         elif kind == "resume":

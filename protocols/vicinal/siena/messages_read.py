@@ -312,10 +312,11 @@ def _content(value: "Any") -> "Any":
 
 def _target(value: "Any", dimensions: int) -> "Any":
     broker, incarnation, epoch, number, wanted = _list(value, 5)
-    goal = [_want(want) for want in _list(wanted)]
-    if len(goal) == dimensions + 1:
-        goal[-1] = _chosen(wanted[-1])
-    elif len(goal) != dimensions:
+    flat = _list(wanted)
+    goal = [_want(want) for want in flat[:dimensions]]
+    if len(flat) == dimensions + 1:
+        goal.append(_chosen(flat[-1]))
+    elif len(flat) != dimensions:
         raise RemoteProtocolError(f"{_shown(wanted)} is not an array of {dimensions} scopes wanted")
     return (_name(broker), _uint(incarnation), _uint(epoch), _uint(number), tuple(goal))
 
@@ -323,14 +324,17 @@ def _target(value: "Any", dimensions: int) -> "Any":
 def _want(value: "Any") -> "Any":
     """A scope, any, or a path to one."""
     if type(value) is list and value:
-        return tuple([_scope(name) if name != "" else "" for name in value])
+        return tuple([_scope(name) for name in value])
     return None if value is None else _scope(value)
 
 
 def _chosen(value: "Any") -> "Any":
-    """A client and a scope, each "" where any will do."""
-    client, scope = _list(value, 2)
-    return (_name(client) if client != "" else "", _scope(scope) if scope != "" else "")
+    """A client and a scope, each "" where any will do; for an agent, dimensions and scopes."""
+    flat = _list(value)
+    if len(flat) < 2 or len(flat) % 2:
+        raise RemoteProtocolError(f"{_shown(value)} is not an array of a client and a scope")
+    head = [_name(flat[0]) if flat[0] != "" else "", _scope(flat[1]) if flat[1] != "" else ""]
+    return tuple(head + [_scope(name) for name in flat[2:]])
 
 
 def _shown(value: "Any") -> str:

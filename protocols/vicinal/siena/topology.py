@@ -9,7 +9,8 @@ the same one, so that each takes one step and leaves the rest to the next.
     goal    for each of these dimensions the scope of the subscription, or None where it takes any
             of an event that scopes on its way have made another: the path to that scope, for what it was published as
             is not known on the way; and where that matters, at the end (client, scope): a client that was chosen, and
-            the scope of the advanced dimension when the event was published in none
+            the scope of the advanced dimension when the event was published in none. For a scope's agent (holding.py)
+            the scope is there when the event leaves it, and then the event's dimensions and scopes but the advanced
 
 A Topology never changes; brokers that share a view may share it, and what it has worked out.
 """
