@@ -93,6 +93,8 @@ class ScopeGraph:
         """of a scope the components directly in it, in the order of their names"""
         self.advanced: str | None = None
         """the dimension whose scopes have mappings, policies or sessions"""
+        self.weighs = False
+        """some scope chooses by load"""
         self.choosy: set[str] = set()
         """scopes whose members are chosen among, by their own policies or those of a scope they are in"""
         self.dimensions: list[str] = []
@@ -166,6 +168,8 @@ class ScopeGraph:
                 )
             if what:
                 self.advanced, by = scope.dimension, name
+            if scope.delivery is not None and scope.delivery.kind == "least-loaded":
+                self.weighs = True
             if scope.traverse != "broadcast" or (scope.delivery is not None and scope.delivery.kind != "all"):
                 front = [name]
                 while front:

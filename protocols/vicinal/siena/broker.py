@@ -17,12 +17,13 @@ from ..scope.graph import Tags
 from .forwarding import EVENTS
 from .holding import AGENT
 from .kinds import Kinds
+from .loads import Loads
 from .quick import Advert, Quick
 from .records import Advertised, Record
 from .routing import Routes
 from .streams import MAX_QUEUE
 from .telling import PRUNING
-from .topology import blocked_for, first_state
+from .topology import blocked_for, chosen_of, first_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Broker(Quick):
         self._advertised = Kinds(self._say_adverts)
         self._advertised_size = Advertised()
         self._leaving: dict[str, set[str]] = {}  # scope -> neighbours that may still send
+        self.loads = Loads()
         self._routes = Routes(graph, self._matched, self._has_no_way)
         self._routes.counts = self.counts
         self._say()
@@ -360,6 +362,8 @@ class Broker(Quick):
             self.unadvertise(client, advert)
         self._adverts.pop(client, None)
         self._forget_client(client)
+        self.loads.forget(client)
+        self._routes.gone(self.name, client)
 
     def publish(self, client: str, tags: "Tags", event: "Event", now: int) -> "int | None":
         """With the tags that check_publish gave, perhaps some time ago: what the client does since changes nothing. To
@@ -394,6 +398,7 @@ class Broker(Quick):
             trail = tuple([(self.name, state, now) for state in states]) if traced else ()
             some = self._live(takers) if self.name in self._behind else takers
             count += self._hand(form, trail, some, mapped, wanted)
+            self._weigh(self.name, mapped, wanted, now)
         for broker, form, mapped, wanted in away:
             self._stream(broker).put(("live" if broker in self._behind else "event", form, mapped, wanted))
         brokers = sorted({route[0] for route in away})
@@ -479,6 +484,8 @@ class Broker(Quick):
     def _handle(self, source: str, content: "tuple[Any, ...]", now: int) -> None:
         kind = content[0]
         if kind == "add":
+            if content[3].who:
+                self._routes.gone(source, content[3].who)
             if not self.interest.add(source, content[1], content[2], content[3]):
                 self._count("dropped: too much interest of one broker")
         elif kind == "remove":
@@ -491,9 +498,33 @@ class Broker(Quick):
             if kind != "event":
                 audience = self._live(audience) if kind == "live" else self._lasting(audience)
             self._hand(event, trail, audience, tags, wanted)
+            self._weigh(source, tags, wanted, now)
         elif kind == "hold":
             self._hold(source)
         elif kind == "resume":
             self._resume(source, content[1], now)
         elif kind == "mark":
             self._marked(source, content[1])
+        elif kind == "load":
+            self._routes.reported(source, content[1], content[2])
+
+    # Loads
+
+    def _weigh(self, source: str, tags: "Tags", wanted: "Goal", now: int) -> None:
+        if self.graph.weighs:
+            client = chosen_of(wanted, len(tags.scopes))[0]
+            if client:
+                self.loads.gave(source, client, now)
+
+    def next_timeout(self) -> "int | None":
+        due = super().next_timeout()
+        return due if self.loads.due is None else self.loads.due if due is None else min(due, self.loads.due)
+
+    def handle_timeout(self, now: int) -> None:
+        super().handle_timeout(now)
+        for source, client, done in self.loads.reports(now):
+            if source == self.name:
+                self._routes.reported(source, client, done)
+            else:
+                self._stream(source).put(("load", client, done))
+                self._flush([source], now)
