@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from ..event import Event
     from ..filter import Filter
+    from ..filter.index import Index
     from .component import Component
     from .interface import Edge
     from .membership import Rule
@@ -103,6 +105,7 @@ class ScopeGraph:
         self._connected: dict[str, set[str]] = {}
         self._steps: dict[tuple[str, bool], list[tuple[str, bool, Filter]]] = {}
         self._ways: dict[tuple[str, str], dict[tuple[str, bool], list[tuple[str, bool, Filter]]]] = {}
+        self._passing: Index | None = None
         self._between: dict[tuple[str, str | None], list[Filter]] = {}
         for scope in scopes:
             if scope.name in self.scopes:
@@ -273,6 +276,21 @@ class ScopeGraph:
         if start in self.scopes and goal in self.scopes:
             self._ways[(start, goal)] = found
         return found
+
+    def passing(self, event: "Event") -> "frozenset[str]":
+        """The interfaces that an event passes, of all scopes, by their text: all at once, and each text once."""
+        if self._passing is None:
+            from ..filter.index import Index
+
+            self._passing = Index()
+            texts: dict[str, Filter] = {}
+            for edge in self._edges.values():
+                for interface in (edge.output, edge.input):
+                    if interface is not None:
+                        texts[interface.text] = interface
+            for text, interface in texts.items():
+                self._passing.add(text, interface)
+        return frozenset(self._passing.match(event))
 
     def interfaces_between(self, start: str, goal: "str | None") -> "list[Filter]":
         """Each once, of all ways from a scope to another, or to anywhere."""

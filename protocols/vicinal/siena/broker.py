@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PRUNING", "Broker", "Busy", "Refused"]
 
+# Of events in scopes where they go is remembered for so many that differ, some 2 KB each.
+_MAX_PLANS = 10000
+
 
 class Refused(LocalProtocolError):
     """A client asked for what cannot be granted; the message says why."""
@@ -74,6 +77,8 @@ class Broker(Quick):
         self._advertised_size = Advertised()
         self._leaving: dict[str, set[str]] = {}  # scope -> neighbours that may still send
         self.loads = Loads()
+        self._plans: dict[Any, Any] = {}
+        self._plans_of: Any = None
         self._routes = Routes(graph, self._matched, self._has_no_way)
         self._routes.counts = self.counts
         self._say()
@@ -110,6 +115,10 @@ class Broker(Quick):
         self.records.put(record)
         self._spread(record, "")
         self._pace.said(len(adverts))
+
+    def _forget_audiences(self) -> None:
+        super()._forget_audiences()
+        self._plans_of = None
 
     def _say_adverts(self, key: int, kind: "Kind | None") -> None:
         self._pace.is_due = True
@@ -383,6 +392,8 @@ class Broker(Quick):
             mine = self._local.match(event)
             away = self._routes.visible(event, [tags], self.interest.match(event)) if len(self.interest) else []
             here = [(event, ((),), self._audience(mine, tags, (), event), tags, ())] if mine else []
+        elif idle and self.graph.advanced is None and not self.trace:
+            away, here = self._planned(event, tags, now)
         else:
             away, here = self._divided(self._routes.of(event, tags, now), idle)
         for route in away:
@@ -404,6 +415,26 @@ class Broker(Quick):
         brokers = sorted({route[0] for route in away})
         self._flush(brokers, now)
         return len(brokers) + bool(count)
+
+    def _planned(self, event: "Event", tags: "Tags", now: int) -> "tuple[list[Route], list[Here]]":
+        """As `_divided`, of an event in scopes that visibility alone decides on: which subscriptions match it and which
+        interfaces it passes say all, and most events are like some before."""
+        topology = self.records.topology
+        if topology is not self._plans_of or len(self._plans) >= _MAX_PLANS:
+            self._plans_of, self._plans = topology, {}
+        remote = frozenset(self.interest.match(event)) if len(self.interest) else None
+        key = (tuple(self._local.match(event)), remote, tags, self.graph.passing(event), "Trace" in event.attrs)
+        plan = self._plans.get(key)
+        if plan is None:
+            lost = self.counts.get("dropped: no way within its scopes", 0)
+            away, here = self._divided(self._routes.of(event, tags, now), True)
+            plan = ([(route[0], route[2], route[3]) for route in away], _together(here) if not key[4] else here)
+            if self.counts.get("dropped: no way within its scopes", 0) == lost:
+                self._plans[key] = plan
+        return (
+            [(broker, event, mapped, wanted) for broker, mapped, wanted in plan[0]],
+            [(event, states, takers, mapped, wanted) for _, states, takers, mapped, wanted in plan[1]],
+        )
 
     def _divided(self, routes: "list[Route]", idle: bool) -> "tuple[list[Route], list[Here]]":
         """What goes to other brokers, or to this one over others; and what this one's own clients can have at once."""
@@ -528,3 +559,15 @@ class Broker(Quick):
             else:
                 self._stream(source).put(("load", client, done))
                 self._flush([source], now)
+
+
+def _together(here: "list[Here]") -> "list[Here]":
+    """What clients of one broker get of one event, in one piece. Each client once: the first counts."""
+    if len(here) < 2:
+        return here
+    takers: dict[str, Taker] = {}
+    for _, _, some, _, _ in here:
+        for one in some:
+            takers.setdefault(one[0], one)
+    form, states, _, tags, wanted = here[0]
+    return [(form, states, list(takers.values()), tags, wanted)]
