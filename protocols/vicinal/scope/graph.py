@@ -253,18 +253,20 @@ class ScopeGraph:
         return found
 
     def ways(self, start: str, goal: str) -> "dict[tuple[str, bool], list[tuple[str, bool, Filter]]]":
-        """The steps that lie on some way between two scopes: of a thousand scopes a handful."""
+        """The steps that lie on some way between two scopes, upwards at first or downwards only: of a thousand scopes a
+        handful."""
         known = self._ways.get((start, goal))
         if known is not None:
             return known
         if len(self._ways) >= _MAX_WAYS:
             self._ways = {}
         forward: dict[tuple[str, bool], list[tuple[str, bool, Filter]]] = {}
-        front = [(start, True)]
+        downwards = self.above(goal) | {goal} if goal in self.scopes else set()
+        front = [(start, True), (start, False)]
         while front:
             at = front.pop()
             if at not in forward:
-                forward[at] = self.steps(at[0], at[1])
+                forward[at] = [step for step in self.steps(at[0], at[1]) if step[1] or step[0] in downwards]
                 front.extend([(name, up) for name, up, _ in forward[at]])
         leading = set([at for at in forward if at[0] == goal])
         grown = True

@@ -14,6 +14,7 @@ the attribute `Trace` carries its trail: (broker, scopes, time) for each place i
 
 from ..errors import LocalProtocolError
 from ..scope.graph import Tags
+from ..scope.visibility import visible_in
 from .forwarding import EVENTS
 from .holding import AGENT
 from .kinds import Kinds
@@ -455,9 +456,26 @@ class Broker(Quick):
             return ((),)
         if not self._holds(tags):
             return None
+        if not self.trace and "Trace" not in form.attrs:
+            return ((),) if self._passes_here(form, tags, wanted) else None
         blocked = blocked_for(self.graph, form, tags, wanted)
         step = self.records.topology.step(self.name, first_state(tags), broker, wanted, blocked)
         return step.states if step is not None and step.hop is None else None
+
+    def _passes_here(self, form: "Event", tags: "Tags", wanted: "Goal") -> bool:
+        """Whether scopes that this broker is in lead an event to its goal."""
+        for (_, start), want in zip(tags.scopes, wanted):
+            if type(want) is tuple:
+                if not all([scope in self.scopes for scope in want]):
+                    return False
+            elif want is not None and not visible_in(self.graph, form, start, str(want), self.scopes):
+                return False
+        return True
+
+    def _has_no_way(self, event: "Event", tags: "Tags", broker: str, wanted: "Goal") -> bool:
+        if broker == self.name and self._passes_here(event, tags, wanted):
+            return False
+        return super()._has_no_way(event, tags, broker, wanted)
 
     def publish_again(self, reader: str, event: "Event", tags: "Tags", now: int) -> None:
         """From the log, in its order, for the durable subscriptions of one broker that catches up."""
