@@ -243,13 +243,20 @@ class Tags:
     """The scopes of an advertisement or a subscription, at most one for each dimension (seed 003, 3.5).
 
     `rest` is for the dimensions not named: bottom in an advertisement (heard in any scope of theirs), top in a
-    subscription (hears whatever the scope). Without it, what another names in such a dimension is not visible."""
+    subscription (hears whatever the scope). Without it, what another names in such a dimension is not visible.
+    `admitted` are of what is published the scopes of the rest that have a rule, and whose rule has its producer."""
 
-    __slots__ = ("rest", "scopes")
+    __slots__ = ("admitted", "rest", "scopes")
 
-    def __init__(self, scopes: "Mapping[str, str] | Iterable[tuple[str, str]]" = (), rest: bool = True) -> None:
+    def __init__(
+        self,
+        scopes: "Mapping[str, str] | Iterable[tuple[str, str]]" = (),
+        rest: bool = True,
+        admitted: "Iterable[str]" = (),
+    ) -> None:
         self.scopes: tuple[tuple[str, str], ...] = tuple(sorted(dict(scopes).items()))
         self.rest = rest
+        self.admitted = tuple(sorted(admitted))
 
     def get(self, dimension: str) -> "str | None":
         for name, scope in self.scopes:
@@ -259,7 +266,7 @@ class Tags:
 
     def item(self) -> "list[Any]":
         """As values of the wire."""
-        flat: list[Any] = [self.rest]
+        flat: list[Any] = [list(self.admitted) if self.admitted else self.rest]
         for pair in self.scopes:
             flat.extend(pair)
         return flat
@@ -278,10 +285,16 @@ class Tags:
         return cls(found, rest)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tags) and self.scopes == other.scopes and self.rest == other.rest
+        return (
+            isinstance(other, Tags)
+            and self.scopes == other.scopes
+            and self.rest == other.rest
+            and self.admitted == other.admitted
+        )
 
     def __hash__(self) -> int:
-        return hash((self.scopes, self.rest))
+        return hash((self.scopes, self.rest, self.admitted))
 
     def __repr__(self) -> str:
-        return f"Tags({dict(self.scopes)!r}, rest={self.rest})"
+        past = f", admitted={self.admitted!r}" if self.admitted else ""
+        return f"Tags({dict(self.scopes)!r}, rest={self.rest}{past})"

@@ -1,11 +1,13 @@
 """A broker of the overlay, as a state machine: what happens goes in, what to do comes out.
 
     link_up, link_down, receive        what the neighbours do
-    join_scope, leave_scope            what the administrator does
+    join_scope, leave_scope            what the administrator does; and `administer`, for all brokers
+    admit                              who a client is: what it may depends on it (rights.py)
     advertise, subscribe, publish ...  what the clients do; refused with a Refused that says why. An event is checked
                                        when it comes, and published then, or when it is on disk
     handle_timeout(now)                at next_timeout()
-    actions()                          ("send", neighbour, message); ("replay", ...) and ("mark", ...): catchup.py
+    actions()                          ("send", neighbour, message); ("replay", ...) and ("mark", ...): catchup.py;
+                                       ("ended", client, ...) and ("administered", kind, statement): governed.py
     deliveries()                       (event, trail, [(client, its subscriptions), ...])
 
 A client publishes under its own name: an event's producer is the client. Time is integer milliseconds. An event with
@@ -13,10 +15,11 @@ the attribute `Trace` carries its trail: (broker, scopes, time) for each place i
 """
 
 from ..errors import LocalProtocolError
+from ..scope.membership import PUBLISH, SUBSCRIBE
 from ..scope.visibility import visible_in
 from .forwarding import EVENTS
+from .governed import Governed
 from .kinds import Kinds
-from .quick import Quick
 from .records import Advertised, Record
 from .streams import MAX_QUEUE
 from .telling import PRUNING
@@ -47,7 +50,7 @@ class Busy(Refused):
         self.broker = broker
 
 
-class Broker(Quick):
+class Broker(Governed):
     def __init__(
         self,
         name: str,
@@ -75,6 +78,7 @@ class Broker(Quick):
         self._links.sort()
         self._unheard.add(neighbour)
         self._say()
+        self._tell_statements(neighbour)
         for record in self.records.all():
             self._send(neighbour, ("record", record))
         self._hurry(now)
@@ -108,7 +112,7 @@ class Broker(Quick):
                 self._send(neighbour, ("record", record))
 
     def receive(self, neighbour: str, message: "tuple[Any, ...]", now: int) -> None:
-        self._pace.clock = now
+        self._pace.clock = self.rights.now = now
         kind = message[0]
         if kind == "packets":
             self._forward(message[1], message[2], message[3], message[4], message[5], message[6], message[7], now)
@@ -120,6 +124,8 @@ class Broker(Quick):
             self._send(neighbour, ("left", message[1]))
         elif kind == "left":
             self._left(message[1], neighbour)
+        elif kind == "change":
+            self._learn(message[1], neighbour)
 
     def _receive_record(self, neighbour: str, record: Record, now: int) -> None:
         if record.broker == self.name:
@@ -169,6 +175,7 @@ class Broker(Quick):
         serves them has to drop them. A scope that is no more is left at once: nobody can name it any longer."""
         self.graph = graph
         self.records.use_graph(graph)
+        self._use_rules(graph, now)
         for scope in [scope for scope in self.scopes if scope not in graph]:
             self._leaving[scope] = set()
             self._left(scope, "")
@@ -221,7 +228,7 @@ class Broker(Quick):
 
     def advertise(self, client: str, condition: "Filter", tags: "Tags", number: "int | None" = None) -> int:
         """The number to publish under: the client's, or the next that is free."""
-        self._check_tags(tags)
+        condition, tags = self.check_place(client, condition, tags, PUBLISH)
         held = self._adverts.setdefault(client, {})
         if number is None:
             number = max(held) + 1 if held else 1
@@ -256,7 +263,8 @@ class Broker(Quick):
     ) -> int:
         """The number that its deliveries carry, and to unsubscribe by: the client's, or the next that it has free. What
         is for a `durable` one comes again until the shell has it on disk; all subscriptions of its client are."""
-        self._check_tags(tags)
+        self.rights.now = now
+        condition, tags = self.check_place(client, condition, tags, SUBSCRIBE)
         keys = self._keys.setdefault(client, {})
         if number is None:
             number = max(keys) + 1 if keys else 1
@@ -290,6 +298,7 @@ class Broker(Quick):
             self.unadvertise(client, advert)
         self._adverts.pop(client, None)
         self._forget_client(client)
+        self.rights.forget(client)
 
     def publish(self, client: str, tags: "Tags", event: "Event", now: int) -> "int | None":
         """With the tags that check_publish gave, perhaps some time ago: what the client does since changes nothing. To
@@ -302,6 +311,10 @@ class Broker(Quick):
         if tags.scopes and not self._holds(tags):
             known.published = seq
             self._count("dropped: left the scope")
+            return 0
+        self.rights.now = now
+        if tags.scopes and self._silenced(event, tags, now):
+            known.published = seq
             return 0
         mine = self._local.match(event)
         is_for_here = self._is_for_here(tags)
@@ -324,8 +337,12 @@ class Broker(Quick):
             self._flush(sorted({broker for broker, _ in goals}), now)
         return len(goals) + here
 
-    def publish_again(self, reader: str, event: "Event", tags: "Tags", now: int) -> None:
-        """From the log, in its order, for the durable subscriptions of one broker that catches up."""
+    def publish_again(self, reader: str, event: "Event", tags: "Tags", now: int, time: "int | None" = None) -> None:
+        """From the log, in its order, for the durable subscriptions of one broker that catches up. It was published at
+        `time`, as far as that is known."""
+        self.rights.now = now
+        if tags.scopes and self._silenced(event, tags, time):
+            return
         mine = self._local.match(event) if reader == self.name else []
         if mine and self._is_for_here(tags):
             self._hand(event, (), self._lasting(self._audience(mine, tags, (), event)))
@@ -357,7 +374,10 @@ class Broker(Quick):
         for _, scope in tags.scopes:
             if scope not in self.scopes:
                 raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
-        return tags
+        why = self.rights.hindrance(client, tags, PUBLISH)
+        if why:
+            raise Refused(why)
+        return self.rights.outgoing(client, tags)
 
     def _goals(
         self, event: "Event", tags: "Tags", mine: "list[int]", only: "str | None" = None
@@ -385,6 +405,13 @@ class Broker(Quick):
             else:
                 found.append((broker, wanted))
         return sorted(found, key=_by_name)
+
+    def check_place(self, client: str, condition: "Filter", tags: "Tags", action: str) -> "tuple[Filter, Tags]":
+        """What becomes of a filter and tags that a client names, if it may."""
+        self._check_tags(tags)
+        condition, tags = self.rights.placed(client, condition, tags, action)
+        self._check_tags(tags)
+        return condition, tags
 
     def _check_tags(self, tags: "Tags") -> None:
         for dimension, scope in tags.scopes:

@@ -2,6 +2,7 @@
 
 from ..scope.visibility import visible
 from .producers import Producers
+from .rights import Rights
 from .topology import goal_of
 from .yielding import Yielding
 
@@ -39,6 +40,7 @@ class Delivering(Yielding):
         self._producers = Producers(self._is_client, self._count)
         self._audiences: dict[Any, list[Taker]] = {}
         self._remembered = 0  # units that they take
+        self.rights = Rights(graph)
 
     def deliveries(self) -> "list[Delivery]":
         """What clients are to get, since it was asked last."""
@@ -49,6 +51,8 @@ class Delivering(Yielding):
         """The clients of these subscriptions that have the scopes wanted, each with the subscriptions that see the
         event (which counts only where there are scopes)."""
         plain = tags.rest and not tags.scopes
+        if self.rights.guarded or tags.scopes:
+            keys = self.rights.audible(keys, tags, event, self.subscriptions.by_key)
         known = tuple(keys)
         if plain and known in self._audiences:
             return self._audiences[known]
