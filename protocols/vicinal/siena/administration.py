@@ -131,7 +131,7 @@ def _matters(statement: "Statement") -> "list[tuple[str, ...]]":
 def _rank(matter: "tuple[str, ...]", statement: "Statement") -> "tuple[Any, ...]":
     """Two that differ are never equal: a broker that lost its memory and its clock may use a stamp twice."""
     first = statement[3] if matter[0] == "revoke" else 0
-    return (first, statement[1], repr(statement[2:]))
+    return (first, statement[1], repr(statement))
 
 
 def _by_stamp(statement: "Statement") -> "tuple[Any, ...]":
