@@ -141,6 +141,7 @@ class Node:
             except LocalProtocolError as error:
                 connection.bye(NOT_ADMITTED, str(error))
                 return
+            link.certificate = None  # thousands of them are megabytes
             why = self.engine.rights.memberships.ended(identity, now)
             if why:
                 connection.bye(NOT_ADMITTED, why)
@@ -272,7 +273,7 @@ class Node:
                 self.storage.ended(client, why, kind, self.counters, self.sessions.get(client.partition("/")[0]))
         elif kind == "moved":
             session.link.cut(RENEW, f"{client!r} is another component of the deployment now")
-        else:
+        elif kind != "lapsed":  # then the connection ends, and what it had is asked for in the next
             session.ended(number, why)
             self.sifting.lost(session)
 

@@ -16,6 +16,7 @@ and each ends approvals that were said before it.
 from .._compat import const
 from ..errors import LimitError, LocalProtocolError
 from ..scope.membership import ACTIONS, JOIN
+from .messages import MAX_DEPLOYMENT_CHARS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,14 +27,10 @@ if TYPE_CHECKING:
     Stamp: TypeAlias = "tuple[int, str]"
     Statement: TypeAlias = "tuple[Any, ...]"
 
-__all__ = ["MAX_DEPLOYMENT_CHARS", "SAYINGS", "Administration", "Statement"]
+__all__ = ["Administration"]
 
-# Kinds of statements, by their number between brokers.
-SAYINGS = ("approve", "deny", "revoke", "deploy", "join", "leave")
 # Of all matters together: each some 200 bytes in every broker, and in the file that is written at each change.
 MAX_STATEMENTS = const(65536)
-# Of a deployment: with the rest of its message within what brokers take, if each character had two bytes.
-MAX_DEPLOYMENT_CHARS = const(500000)
 
 _NEVER = (-1, "")
 

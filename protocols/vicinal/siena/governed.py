@@ -1,8 +1,8 @@
 """A broker under administration: what is said of its clients takes effect on what they have begun.
 
     ("ended", client, (number, why, kind))      an advertisement or subscription is no more. `kind` is "advert" or
-                                                "subscription"; or "lapsed", of a subscription whose client has to show
-                                                anew who it is; or "moved": the client is another component now
+                                                "subscription"; or "lapsed", when the client has to show anew who it
+                                                is; or "moved": the client is another component now
     ("administered", kind, statement)           for the shell: to be kept, and of deployments and places, to be done
 
 Whatever is asked of a right counts from the moment it changes; what was begun under it ends when actions are next
@@ -128,17 +128,19 @@ class Governed(Quick):
                 why = self.rights.hindrance(client, kind.tags, PUBLISH)
                 if why:
                     self.unadvertise(client, number)
-                    self._actions.append(("ended", client, (number, why, "advert")))
+                    self._actions.append(("ended", client, (number, why, self._how(client, "advert"))))
         for client in sorted(self._keys):
             for number, key in sorted(self._keys[client].items()):
                 why = self.rights.hindrance(client, self.subscriptions.by_key[key].tags, SUBSCRIBE)
                 if why:
                     self.unsubscribe(client, number, self.rights.now)
-                    lapsed = self.rights.memberships.lapsed(self.rights.identity(client), self.rights.now)
-                    self._actions.append(("ended", client, (number, why, "lapsed" if lapsed else "subscription")))
+                    self._actions.append(("ended", client, (number, why, self._how(client, "subscription"))))
         if self.rights.guarded:
             for stream in self._out.values():
                 stream.packets = [(number, self._sifted(packet)) for number, packet in stream.packets]
+
+    def _how(self, client: str, kind: str) -> str:
+        return "lapsed" if self.rights.memberships.lapsed(self.rights.identity(client), self.rights.now) else kind
 
     def _sifted(self, packet: "tuple[Any, ...]") -> "tuple[Any, ...]":
         """Of what waits for other brokers, without what was revoked."""

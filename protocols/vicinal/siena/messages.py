@@ -31,7 +31,6 @@ from .._cbor import put_head
 from .._compat import MICROPYTHON, const
 from ..errors import LimitError
 from ..wire import encode as encode_event
-from .administration import SAYINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,6 +80,8 @@ MAX_ANSWER_CHARS = const(16384)
 MAX_TOKEN_CHARS = const(4096)
 # Of a long text, so that each part is within MAX_BYTES_CLIENT.
 MAX_TOLD_CHARS = const(16384)
+# Of a deployment: with the rest of its message within MAX_BYTES_BROKER, if each character had two bytes.
+MAX_DEPLOYMENT_CHARS = const(500000)
 
 KINDS = {
     "hello": 0,
@@ -108,6 +109,8 @@ KINDS = {
 }
 
 
+# What an administrator says (administration.py), by its number.
+SAYINGS = ("approve", "deny", "revoke", "deploy", "join", "leave")
 # Of packets: those that are an event.
 CONTENTS = {"event": 0, "live": 4, "again": 5}
 

@@ -8,7 +8,6 @@ from ..filter import Filter
 from ..scope.graph import Tags
 from ..scope.membership import ACTIONS
 from ..wire import decode as decode_event
-from .administration import MAX_DEPLOYMENT_CHARS, SAYINGS
 from .messages import (
     BROKER,
     CLIENT,
@@ -17,12 +16,14 @@ from .messages import (
     MAX_ANSWER_CHARS,
     MAX_BYTES_BROKER,
     MAX_BYTES_CLIENT,
+    MAX_DEPLOYMENT_CHARS,
     MAX_ITEMS_BROKER,
     MAX_NAME_BYTES,
     MAX_REASON_CHARS,
     MAX_TARGETS,
     MAX_TOKEN_CHARS,
     MAX_TOLD_CHARS,
+    SAYINGS,
     VERSION,
 )
 from .records import Record

@@ -1,6 +1,7 @@
 """What administrators say reaches every broker, and means the same everywhere, in whatever order it comes."""
 
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -187,7 +188,7 @@ def test_all_brokers_come_to_know_the_same_over_partitions_and_restarts(steps):
             world.restart(one)
         elif one != other:
             getattr(world, kind)(one, other)
-    for one, other in zip(BROKERS, BROKERS[1:]):
+    for one, other in pairwise(BROKERS):
         world.link(one, other)
     world.run()
     assert all(world.state(name) == world.state("b1") for name in BROKERS)

@@ -51,7 +51,7 @@ def heard(one: Broker, now: int = 0) -> list[str]:
 def test_membership_is_asked_when_somebody_begins():
     one = broker()
     for ask in (one.advertise, lambda *what: one.subscribe(*what, 0)):
-        with pytest.raises(LocalProtocolError, match="'ann' may not .* 's': its rule for join is role = 'member'"):
+        with pytest.raises(LocalProtocolError, match=r"'ann' may not .* 's': its rule for join is role = 'member'"):
             ask("ann", ALL, IN)
         ask("ann", ALL, Tags({"d": "open"}))
         member(one, "bob")
