@@ -14,7 +14,7 @@ again: a broker knows by (producer, seq) what it has. A subscriber gets an event
 import asyncio
 import random
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -57,16 +57,27 @@ async def connect(
     tls: Tls | None = None,
     chance: random.Random | None = None,
     reconnect: bool = True,
+    token: str | Callable[[], str] | None = None,
 ) -> "Client":
-    """Raises CannotConnect, or Closed when the broker does not admit us. Without a name it is one that nobody has."""
+    """Raises CannotConnect, or Closed when the broker does not admit us. Without a name it is one that nobody has. A
+    `token` says who we are; one that is called is called for each connection, as they expire."""
     where = address if isinstance(address, Address) else parse(address)
-    client = Client(where, name or f"client-{secrets.token_hex(6)}", tls or Tls(), chance or random.Random(), reconnect)
+    chosen = name or f"client-{secrets.token_hex(6)}"
+    client = Client(where, chosen, tls or Tls(), chance or random.Random(), reconnect, token)
     await client._first()
     return client
 
 
 class Client:
-    def __init__(self, address: Address, name: str, tls: Tls, chance: random.Random, reconnect: bool) -> None:
+    def __init__(
+        self,
+        address: Address,
+        name: str,
+        tls: Tls,
+        chance: random.Random,
+        reconnect: bool,
+        token: str | Callable[[], str] | None = None,
+    ) -> None:
         """Use `connect`."""
         self.address = address
         self.name = name
@@ -77,6 +88,8 @@ class Client:
         """the highest seq of ours that the broker knew when we connected"""
         self.now = clock()
         self._tls = tls
+        self._token = token
+        self._told: dict[int, list[str]] = {}
         self._chance = chance
         self._reconnect = reconnect
         self._link: Link | None = None
@@ -200,6 +213,18 @@ class Client:
             self._flush_soon()
         return run.done
 
+    async def administer(self, *what: Any) -> str:
+        """What an administrator says (vicinal.siena.administration), or ("tell", "members"): then what was told, JSON.
+        Raises Refused."""
+        self._requests += 1
+        request = self._requests
+        self._told[request] = []
+        try:
+            await self._answer_to(("administer", request, what))
+            return "".join(self._told[request])
+        finally:
+            del self._told[request]
+
     async def ping(self) -> float:
         """Milliseconds to the broker and back."""
         loop = asyncio.get_running_loop()
@@ -235,7 +260,9 @@ class Client:
     async def _connect(self) -> None:
         self._lost.clear()
         self._welcome = asyncio.get_running_loop().create_future()
-        hello = ("hello", VERSION, CLIENT, self.name)
+        hello: tuple[Any, ...] = ("hello", VERSION, CLIENT, self.name)
+        if self._token is not None:
+            hello += (self._token if isinstance(self._token, str) else self._token(),)
         self._link = await self._dial(Connection(self.now(), hello))
         try:
             async with asyncio.timeout(10):
@@ -324,12 +351,14 @@ class Client:
         handle.there()
 
     async def _request(self, kind: str, *fields: Any) -> Any:
+        self._requests += 1
+        return await self._answer_to((kind, self._requests, *fields))
+
+    async def _answer_to(self, message: tuple[Any, ...]) -> Any:
         if self._closed is not None:
             raise self._closed
-        self._requests += 1
-        request = self._requests
-        future = self._answers[request] = asyncio.get_running_loop().create_future()
-        self._say((kind, request, *fields))
+        future = self._answers[message[1]] = asyncio.get_running_loop().create_future()
+        self._say(message)
         return await future
 
     # What happens
@@ -352,6 +381,11 @@ class Client:
             pong = self._pongs.pop(message[1], None)
             if pong is not None and not pong.done():
                 pong.set_result(None)
+        elif kind == "told":
+            if message[1] in self._told:
+                self._told[message[1]].append(message[2])
+        elif kind == "ended":
+            self._ended(message[1], message[2])
         elif kind == "welcome":
             self.broker = message[2]
             if self._welcome is not None and not self._welcome.done():
@@ -376,6 +410,14 @@ class Client:
             future.set_result(more)
         else:
             future.set_exception(Refused(more))
+
+    def _ended(self, number: int, reason: str) -> None:
+        """We may no longer."""
+        self._subscriptions.pop(number, None)
+        for handle in [one for one in self._handles if one.number == number]:
+            self._handles.remove(handle)
+            handle.number = None
+            handle.end(Refused(reason))
 
     def _delivered(self, message: tuple[Any, ...]) -> None:
         _, keys, event, offset, trail = message

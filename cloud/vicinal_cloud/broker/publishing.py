@@ -63,6 +63,7 @@ class Publishing:
         self._counters.storing += len(messages)
         node = self._node
         name, storage, check, now = session.name, node.storage, self._engine.check_publish, node.now()
+        self._engine.rights.now = now
         for _, request, advert, event in messages:
             try:
                 tags = check(name, advert, event)

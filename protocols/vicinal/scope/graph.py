@@ -327,16 +327,22 @@ class Tags:
     `rest` is for the dimensions not named: bottom in an advertisement (heard in any scope of theirs), top in a
     subscription (hears whatever the scope). Without it, what another names in such a dimension is not visible.
 
-    `who` is the client of a subscription where a policy chooses among clients, and "" where it makes no difference."""
+    `admitted` are of what is published the scopes of the rest that have a rule, and whose rule has its producer. `who`
+    is the client of a subscription where a policy chooses among clients, and "" where it makes no difference."""
 
-    __slots__ = ("rest", "scopes", "who")
+    __slots__ = ("admitted", "rest", "scopes", "who")
 
     def __init__(
-        self, scopes: "Mapping[str, str] | Iterable[tuple[str, str]]" = (), rest: bool = True, who: str = ""
+        self,
+        scopes: "Mapping[str, str] | Iterable[tuple[str, str]]" = (),
+        rest: bool = True,
+        admitted: "Iterable[str]" = (),
+        who: str = "",
     ) -> None:
         pairs: Any = scopes.items() if hasattr(scopes, "items") else scopes
         self.scopes: tuple[tuple[str, str], ...] = tuple(sorted(set([tuple(pair) for pair in pairs])))
         self.rest = rest
+        self.admitted = tuple(sorted(admitted))
         self.who = who
 
     def alternatives(self) -> "list[Tags]":
@@ -344,7 +350,7 @@ class Tags:
         for dimension in sorted(set([name for name, _ in self.scopes])):
             inside = [pair for pair in self.scopes if pair[0] == dimension]
             found = [one + [pair] for one in found for pair in inside]
-        return [self] if len(found) == 1 else [Tags(one, self.rest, self.who) for one in found]
+        return [self] if len(found) == 1 else [Tags(one, self.rest, self.admitted, self.who) for one in found]
 
     def get(self, dimension: str) -> "str | None":
         for name, scope in self.scopes:
@@ -354,7 +360,7 @@ class Tags:
 
     def item(self) -> "list[Any]":
         """As values of the wire."""
-        flat: list[Any] = [self.rest]
+        flat: list[Any] = [list(self.admitted) if self.admitted else self.rest]
         for pair in self.scopes:
             flat.extend(pair)
         return flat
@@ -373,12 +379,17 @@ class Tags:
         return cls(found, rest)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Tags):
-            return False
-        return self.scopes == other.scopes and self.rest == other.rest and self.who == other.who
+        return (
+            isinstance(other, Tags)
+            and self.scopes == other.scopes
+            and self.rest == other.rest
+            and self.admitted == other.admitted
+            and self.who == other.who
+        )
 
     def __hash__(self) -> int:
-        return hash((self.scopes, self.rest, self.who))
+        return hash((self.scopes, self.rest, self.admitted, self.who))
 
     def __repr__(self) -> str:
-        return f"Tags({list(self.scopes)!r}, rest={self.rest})"
+        past = f", admitted={self.admitted!r}" if self.admitted else ""
+        return f"Tags({list(self.scopes)!r}, rest={self.rest}{past})"

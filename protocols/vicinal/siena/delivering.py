@@ -3,6 +3,7 @@
 from ..scope.visibility import visible
 from .holding import AGENT, noted, said_by
 from .producers import Producers
+from .rights import Rights
 from .topology import chosen_of, goal_of, meets
 from .yielding import Yielding
 
@@ -40,6 +41,7 @@ class Delivering(Yielding):
         self._producers = Producers(self._is_client, self._count)
         self._audiences: dict[Any, list[Taker]] = {}
         self._remembered = 0  # units that they take
+        self.rights = Rights(graph)
 
     def deliveries(self) -> "list[Delivery]":
         """What clients are to get, since it was asked last."""
@@ -50,6 +52,8 @@ class Delivering(Yielding):
         """The clients of these subscriptions that have the scopes wanted, each with the subscriptions that see the
         event (which counts only where there are scopes)."""
         plain = tags.rest and not tags.scopes and not wanted and self.graph.advanced is None
+        if self.rights.guarded or tags.scopes:
+            keys = self.rights.audible(keys, tags, event, self.subscriptions.by_key)
         known = tuple(keys)
         if plain and known in self._audiences:
             return self._audiences[known]

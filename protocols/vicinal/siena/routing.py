@@ -117,7 +117,7 @@ class Routes(Spread):
     def _spread(self, event: "Event", tags: "Tags", now: int, again: bool) -> "list[Route]":
         advanced = self.graph.advanced
         starts = [scope for dimension, scope in tags.scopes if dimension == advanced and scope in self.graph]
-        others = Tags([pair for pair in tags.scopes if pair[0] != advanced], tags.rest)
+        others = Tags([pair for pair in tags.scopes if pair[0] != advanced], tags.rest, tags.admitted)
         producer = event.producer or ""
         if producer.startswith(AGENT):
             # What an agent lets go is in the scope already.
@@ -150,7 +150,7 @@ class Routes(Spread):
 
     def _with_start(self, tags: "Tags", start: str) -> "Tags":
         advanced: Any = self.graph.advanced
-        return Tags(tags.scopes + ((advanced, start),), tags.rest)
+        return Tags(tags.scopes + ((advanced, start),), tags.rest, tags.admitted)
 
     def _by_scope(self, journey: _Journey, form: "Event") -> "dict[str | None, list[tuple[str, Tags]]]":
         """Who cares for a form, by their scope in the advanced dimension."""
