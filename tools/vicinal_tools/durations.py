@@ -7,7 +7,7 @@ __all__ = ["Duration"]
 _UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class Duration(click.ParamType):  # type: ignore[type-arg]
+class Duration(click.ParamType[int]):
     """In milliseconds."""
 
     name = "time"

@@ -63,7 +63,8 @@ class Administering:
         node = self._node
         engine = node.engine
         graph = self._graph()
-        if graph is not engine.graph:
+        changed = graph is not engine.graph
+        if changed:
             engine.use_graph(graph, node.now())
         places = engine.administration.places(engine.name)
         join = {scope for scope in self.config.join if scope in graph}
@@ -81,6 +82,8 @@ class Administering:
                 node.storage.outside(name)
         if node.storage is not None:
             node.storage.inside()
+        if changed and node.holding is not None:
+            node.holding.use_graph(graph)
         node.pump()
         return outside
 

@@ -18,7 +18,7 @@ from vicinal.errors import LimitError, LocalProtocolError, VicinalError
 from vicinal.event import Event
 from vicinal.filter import Filter
 from vicinal.scope.graph import Tags
-from vicinal.scope.membership import SUBSCRIBE
+from vicinal.scope.membership import SUBSCRIBE, Identity
 from vicinal.siena.broker import Broker
 
 from ..log import Duplicate, Entry, GroupCommit, Log, LogOptions, Refused, Stored, entry_of
@@ -204,7 +204,7 @@ class Storage:
         if one is None:
             if offset:
                 raise LocalProtocolError(f"offset {offset} of {name!r} is not there: it is new, and has 0 to 0")
-            one = self._create(session, name, condition, tags)
+            one = self._create(session.name, session.identity, name, condition, tags)
             start = 0
         else:
             start = self._start(session, one, condition, tags, offset)
@@ -242,8 +242,7 @@ class Storage:
                 "show a certificate or a token"
             )
 
-    def _create(self, session: "Session", name: str, condition: Filter, tags: Tags) -> Durable:
-        client = session.name
+    def _create(self, client: str, identity: Identity, name: str, condition: Filter, tags: Tags) -> Durable:
         of_client = len([1 for one in self._durable.values() if one.client == client])
         if of_client >= limits.MAX_DURABLE_PER_CLIENT:
             raise LocalProtocolError(
@@ -252,7 +251,7 @@ class Storage:
         if len(self._durable) >= limits.MAX_DURABLE:
             raise LocalProtocolError(f"this broker has {len(self._durable)} durable subscriptions, which is the limit")
         folder = fresh_folder(self.directory, client, name)
-        one = Durable(client, name, condition, tags, folder, None, session.identity)
+        one = Durable(client, name, condition, tags, folder, None, identity)
         self.engine.admit(one.engine_name, one.identity, self._now())
         one.key = self.engine.subscribe(one.engine_name, condition, tags, self._now(), durable=True)
         try:
@@ -265,6 +264,21 @@ class Storage:
             if self._durable.pop(one.engine_name, None) is not None:
                 self._remove_log(one)
             raise
+        return one
+
+    def hold(self, agent: str, condition: Filter, tags: Tags) -> Durable:
+        """The durable subscription of a scope's agent, which may hear of other things than before."""
+        one = self._durable.get(f"{agent}/held")
+        if one is None:
+            return self._create(agent, Identity(agent), "held", condition, tags)
+        if one.condition != condition or one.tags != tags:
+            if one.key:
+                self.engine.drop_client(one.engine_name, self._now())
+                one.key = 0
+            one.condition, one.tags = condition, tags
+        if not one.key:
+            self._enter(one)
+            self._write()
         return one
 
     def _enter(self, one: Durable) -> None:

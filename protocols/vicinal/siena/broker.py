@@ -15,15 +15,15 @@ the attribute `Trace` carries its trail: (broker, scopes, time) for each place i
 """
 
 from ..errors import LocalProtocolError
+from ..scope.graph import Tags
 from ..scope.membership import PUBLISH, SUBSCRIBE
-from ..scope.visibility import visible_in
 from .forwarding import EVENTS
-from .governed import Governed
+from .holding import AGENT
 from .kinds import Kinds
+from .publishing import Busy, Publishing, Refused
+from .quick import Advert
 from .records import Advertised, Record
-from .streams import MAX_QUEUE
 from .telling import PRUNING
-from .topology import goal_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,26 +31,14 @@ if TYPE_CHECKING:
 
     from ..event import Event
     from ..filter import Filter
-    from ..scope.graph import ScopeGraph, Tags
+    from ..scope.graph import ScopeGraph
+    from .interest import Subscription
     from .kinds import Kind
-    from .topology import Goal
 
 __all__ = ["PRUNING", "Broker", "Busy", "Refused"]
 
 
-class Refused(LocalProtocolError):
-    """A client asked for what cannot be granted; the message says why."""
-
-
-class Busy(Refused):
-    """Too much is under way to a broker: the same may be accepted later."""
-
-    def __init__(self, broker: str) -> None:
-        super().__init__(f"{MAX_QUEUE} packets wait for broker {broker!r}: try again later")
-        self.broker = broker
-
-
-class Broker(Governed):
+class Broker(Publishing):
     def __init__(
         self,
         name: str,
@@ -175,6 +163,9 @@ class Broker(Governed):
         serves them has to drop them. A scope that is no more is left at once: nobody can name it any longer."""
         self.graph = graph
         self.records.use_graph(graph)
+        self._routes.use_graph(graph)
+        self._forget_audiences()
+        self._tell_anew()
         self._use_rules(graph, now)
         for scope in [scope for scope in self.scopes if scope not in graph]:
             self._leaving[scope] = set()
@@ -185,7 +176,7 @@ class Broker(Governed):
 
     def clients_outside(self) -> "list[str]":
         """Those that advertise or subscribe in a scope where this broker is not, or no longer."""
-        found = [(client, kind.tags) for client, kinds in self._adverts.items() for kind in kinds.values()]
+        found = [(client, advert.tags) for client, adverts in self._adverts.items() for advert in adverts.values()]
         found.extend([(one.client, one.tags) for one in self.subscriptions.by_key.values()])
         return sorted({client for client, tags in found if not self._inside(tags)})
 
@@ -196,11 +187,6 @@ class Broker(Governed):
             if scope not in self.graph or self.graph.scopes[scope].dimension != dimension:
                 return False
         return True
-
-    def _holds(self, tags: "Tags") -> bool:
-        """Whether events with these tags may be here."""
-        scopes = self.graph.scopes
-        return all([name in self.scopes and scopes[name].dimension == dimension for dimension, name in tags.scopes])
 
     def _left(self, scope: str, neighbour: str) -> None:
         waiting = self._leaving.get(scope)
@@ -224,6 +210,17 @@ class Broker(Governed):
             return ("void",)
         return packet
 
+    def held_here(self) -> "list[str]":
+        """The scopes whose agent is a client of this broker: what their publishing policies hold back waits here."""
+        found = []
+        for name in sorted(self.scopes):
+            scope = self.graph.scopes.get(name)
+            if scope is not None and scope.publishing and name not in self._leaving:
+                inside = [record.broker for record in self.records.all() if name in record.scopes]
+                if (scope.holder or min(inside, default=self.name)) == self.name:
+                    found.append(name)
+        return found
+
     # Clients
 
     def advertise(self, client: str, condition: "Filter", tags: "Tags", number: "int | None" = None) -> int:
@@ -234,23 +231,31 @@ class Broker(Governed):
             number = max(held) + 1 if held else 1
         elif number in held:
             raise Refused(f"client {client!r} has an advertisement {number} already")
-        if not self._advertised.has(condition, tags):
-            refusal = self._advertised_size.refusal(condition, tags)
-            if refusal is not None:
-                raise Refused(refusal)
-            self._advertised_size.add(condition, tags)
-        held[number] = self._advertised.add(condition, tags)
+        kinds: list[Kind] = []
+        for one in tags.alternatives():
+            if not self._advertised.has(condition, one):
+                refusal = self._advertised_size.refusal(condition, one)
+                if refusal is not None:
+                    self._withdraw(kinds)
+                    raise Refused(refusal)
+                self._advertised_size.add(condition, one)
+            kinds.append(self._advertised.add(condition, one))
+        held[number] = Advert(condition, tags, kinds)
         self._asked(condition, True)
         return number
 
     def unadvertise(self, client: str, advert: int) -> None:
-        kind = self._adverts.get(client, {}).pop(advert, None)
-        if kind is None:
+        held = self._adverts.get(client, {}).pop(advert, None)
+        if held is None:
             raise Refused(f"client {client!r} has no advertisement {advert}")
-        self._advertised.remove(kind)
-        if not self._advertised.has(kind.filter, kind.tags):
-            self._advertised_size.remove(kind.filter, kind.tags)
-        self._asked(kind.filter, False)
+        self._withdraw(held.kinds)
+        self._asked(held.filter, False)
+
+    def _withdraw(self, kinds: "list[Kind]") -> None:
+        for kind in kinds:
+            self._advertised.remove(kind)
+            if not self._advertised.has(kind.filter, kind.tags):
+                self._advertised_size.remove(kind.filter, kind.tags)
 
     def subscribe(
         self,
@@ -270,23 +275,61 @@ class Broker(Governed):
             number = max(keys) + 1 if keys else 1
         elif number in keys:
             raise Refused(f"client {client!r} has a subscription {number} already")
-        one = self.subscriptions.add(client, number, condition, tags, durable)
-        keys[number] = one.key
-        self._local.add(one.key, condition)
-        self._asked(condition, True)
+        held = [one for numbered in keys.values() for one in numbered]
+        named = self._is_named(client, [tags] + [self.subscriptions.by_key[key].tags for key in held])
+        if named and held and not self.subscriptions.by_key[held[0]].tags.who:
+            self._tell_anew_of(client, True)
+        keys[number] = tuple(
+            [self._hear(client, number, condition, one, durable, named).key for one in tags.alternatives()]
+        )
         if durable:
             self._read_for(client, now)
         self._flush(sorted(self._out), now)
         return number
 
     def unsubscribe(self, client: str, number: int, now: int) -> None:
-        key = self._keys.get(client, {}).pop(number, None)
-        if key is None:
+        keys = self._keys.get(client, {}).pop(number, None)
+        if keys is None:
             raise Refused(f"client {client!r} has no subscription {number}")
+        for key in keys:
+            self._hear_no_more(key)
+        self._flush(sorted(self._out), now)
+
+    def _is_named(self, client: str, some: "list[Tags]") -> bool:
+        """Whether a client is told by name, in all its scopes: where it is in one whose members are chosen among, what
+        it got elsewhere counts."""
+        choosy = self.graph.choosy
+        return client.startswith(AGENT) or any([scope in choosy for tags in some for _, scope in tags.scopes])
+
+    def _hear(
+        self, client: str, number: int, condition: "Filter", tags: "Tags", durable: bool, named: bool
+    ) -> "Subscription":
+        told = Tags(tags.scopes, tags.rest, who=client if named else "")
+        one = self.subscriptions.add(client, number, condition, told, durable)
+        self._local.add(one.key, condition)
+        self._asked(condition, True)
+        return one
+
+    def _hear_no_more(self, key: int) -> None:
         self._local.remove(key)
         self._asked(self.subscriptions.by_key[key].kind.filter, False)
         self.subscriptions.remove(key)
-        self._flush(sorted(self._out), now)
+
+    def _tell_anew(self) -> None:
+        """Other policies: where members are chosen among, they are told by name, and nowhere else."""
+        for client, numbers in self._keys.items():
+            some = [self.subscriptions.by_key[key].tags for keys in numbers.values() for key in keys]
+            self._tell_anew_of(client, self._is_named(client, some))
+
+    def _tell_anew_of(self, client: str, named: bool) -> None:
+        numbers = self._keys[client]
+        for number, keys in numbers.items():
+            kinds = [self.subscriptions.by_key[key].kind for key in keys]
+            numbers[number] = tuple(
+                [self._hear(client, number, one.filter, one.tags, one.durable, named).key for one in kinds]
+            )
+            for key in keys:
+                self._hear_no_more(key)
 
     def drop_client(self, client: str, now: int) -> None:
         """It is gone: so are its advertisements and subscriptions."""
@@ -298,60 +341,9 @@ class Broker(Governed):
             self.unadvertise(client, advert)
         self._adverts.pop(client, None)
         self._forget_client(client)
+        self.loads.forget(client)
+        self._routes.gone(self.name, client)
         self.rights.forget(client)
-
-    def publish(self, client: str, tags: "Tags", event: "Event", now: int) -> "int | None":
-        """With the tags that check_publish gave, perhaps some time ago: what the client does since changes nothing. To
-        how many brokers it goes; None if it was published before: then it goes nowhere."""
-        seq: Any = event.seq
-        known = self._producers.recent.get(client) or self._producers.recall(client)
-        if seq <= known.published:
-            self._count("published again")
-            return None
-        if tags.scopes and not self._holds(tags):
-            known.published = seq
-            self._count("dropped: left the scope")
-            return 0
-        self.rights.now = now
-        if tags.scopes and self._silenced(event, tags, now):
-            known.published = seq
-            return 0
-        mine = self._local.match(event)
-        is_for_here = self._is_for_here(tags)
-        goals = self._goals(event, tags, mine) if len(self.interest) or not is_for_here else []
-        for broker, _ in goals:
-            if not self.make_room(broker, now):
-                raise Busy(broker)
-        known.published = seq
-        self._count("published")
-        here = 0
-        if self._marks:
-            self._mark_due([broker for broker, _ in goals] + ([self.name] if mine else []), now)
-        if mine and is_for_here:
-            trail = ((self.name, (), now),) if self.trace or "Trace" in event.attrs else ()
-            audience = self._audience(mine, tags, (), event)
-            here = self._hand(event, trail, self._live(audience) if self.name in self._behind else audience)
-        if goals:
-            for broker, wanted in goals:
-                self._stream(broker).put(("live" if broker in self._behind else "event", event, tags, wanted))
-            self._flush(sorted({broker for broker, _ in goals}), now)
-        return len(goals) + here
-
-    def publish_again(self, reader: str, event: "Event", tags: "Tags", now: int, time: "int | None" = None) -> None:
-        """From the log, in its order, for the durable subscriptions of one broker that catches up. It was published at
-        `time`, as far as that is known."""
-        self.rights.now = now
-        if tags.scopes and self._silenced(event, tags, time):
-            return
-        mine = self._local.match(event) if reader == self.name else []
-        if mine and self._is_for_here(tags):
-            self._hand(event, (), self._lasting(self._audience(mine, tags, (), event)))
-            return
-        goals = self._goals(event, tags, mine, reader)
-        for _, wanted in goals:
-            self._stream(reader).put(("again", event, tags, wanted))
-        if goals:
-            self._flush([reader], now)
 
     def last_published(self, client: str) -> int:
         """The highest seq known of a client, or -1."""
@@ -374,37 +366,12 @@ class Broker(Governed):
         for _, scope in tags.scopes:
             if scope not in self.scopes:
                 raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
+        if not self.rights.guarded:
+            return tags
         why = self.rights.hindrance(client, tags, PUBLISH)
         if why:
             raise Refused(why)
         return self.rights.outgoing(client, tags)
-
-    def _goals(
-        self, event: "Event", tags: "Tags", mine: "list[int]", only: "str | None" = None
-    ) -> "list[tuple[str, Goal]]":
-        """The brokers that care and may see it, and the scopes in which they do. This one is among them, with the
-        subscriptions `mine`, unless its clients can have the event at once."""
-        matched = self.interest.match(event) if len(self.interest) else set()
-        if mine and not self._is_for_here(tags):
-            matched.update([(self.name, self.subscriptions.by_key[key].tags) for key in mine])
-        if only is not None:
-            matched = {one for one in matched if one[0] == only}
-        if not matched:
-            return []
-        found: list[tuple[str, Goal]] = []
-        blocked = self._blocked(event) if tags.scopes else frozenset()
-        for broker, subscribed in matched:
-            wanted = goal_of(tags, subscribed)
-            if wanted is None or (broker, wanted) in found:
-                continue
-            pairs = zip(tags.scopes, wanted)
-            if not all([scope is None or visible_in(self.graph, event, start[1], scope) for start, scope in pairs]):
-                continue
-            if tags.scopes and self._has_no_way(tags, broker, wanted, blocked):
-                self._count("dropped: no way within its scopes")
-            else:
-                found.append((broker, wanted))
-        return sorted(found, key=_by_name)
 
     def check_place(self, client: str, condition: "Filter", tags: "Tags", action: str) -> "tuple[Filter, Tags]":
         """What becomes of a filter and tags that a client names, if it may."""
@@ -428,6 +395,8 @@ class Broker(Governed):
     def _handle(self, source: str, content: "tuple[Any, ...]", now: int) -> None:
         kind = content[0]
         if kind == "add":
+            if content[3].who:
+                self._routes.gone(source, content[3].who)
             if not self.interest.add(source, content[1], content[2], content[3]):
                 self._count("dropped: too much interest of one broker")
         elif kind == "remove":
@@ -439,14 +408,13 @@ class Broker(Governed):
                 audience = self._admitted(source, audience)
             if kind != "event":
                 audience = self._live(audience) if kind == "live" else self._lasting(audience)
-            self._hand(event, trail, audience)
+            self._hand(event, trail, audience, tags, wanted)
+            self._weigh(source, tags, wanted, now)
         elif kind == "hold":
             self._hold(source)
         elif kind == "resume":
             self._resume(source, content[1], now)
         elif kind == "mark":
             self._marked(source, content[1])
-
-
-def _by_name(goal: "tuple[str, Goal]") -> "tuple[str, str]":
-    return (goal[0], repr(goal[1]))
+        elif kind == "load":
+            self._routes.reported(source, content[1], content[2])

@@ -9,6 +9,7 @@ Whatever is asked of a right counts from the moment it changes; what was begun u
 asked for. Statements go to all brokers (administration.py): to a new neighbour those that count, then each as it comes.
 """
 
+from ..scope.graph import Tags
 from ..scope.membership import PUBLISH, SUBSCRIBE
 from .administration import Administration
 from .forwarding import EVENTS
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..event import Event
     from ..filter import Filter
-    from ..scope.graph import ScopeGraph, Tags
+    from ..scope.graph import ScopeGraph
     from ..scope.membership import Identity
     from .administration import Statement
 
@@ -51,16 +52,23 @@ class Governed(Quick):
         return set(self._adverts) | set(self._keys)
 
     def advertised_by(self, client: str) -> "list[tuple[Filter, Tags]]":
-        return [(kind.filter, kind.tags) for _, kind in sorted(self._adverts.get(client, {}).items())]
+        return [(advert.filter, advert.tags) for _, advert in sorted(self._adverts.get(client, {}).items())]
 
     def subscribed_by(self, client: str) -> "list[tuple[Filter, Tags]]":
-        found = [self.subscriptions.by_key[key].kind for _, key in sorted(self._keys.get(client, {}).items())]
-        return [(kind.filter, kind.tags) for kind in found]
+        found = []
+        for number, keys in sorted(self._keys.get(client, {}).items()):
+            tags = self.subscribed(client, number)
+            if tags is not None:
+                found.append((self.subscriptions.by_key[keys[0]].kind.filter, tags))
+        return found
 
     def subscribed(self, client: str, number: int) -> "Tags | None":
         """The tags of a subscription, if it is there."""
-        key = self._keys.get(client, {}).get(number)
-        return None if key is None else self.subscriptions.by_key[key].tags
+        keys = self._keys.get(client, {}).get(number)
+        if keys is None:
+            return None
+        some = [self.subscriptions.by_key[key].tags for key in keys]
+        return Tags([pair for tags in some for pair in tags.scopes], some[0].rest)
 
     # What is said
 
@@ -130,8 +138,9 @@ class Governed(Quick):
                     self.unadvertise(client, number)
                     self._actions.append(("ended", client, (number, why, self._how(client, "advert"))))
         for client in sorted(self._keys):
-            for number, key in sorted(self._keys[client].items()):
-                why = self.rights.hindrance(client, self.subscriptions.by_key[key].tags, SUBSCRIBE)
+            for number in sorted(self._keys[client]):
+                tags: Any = self.subscribed(client, number)
+                why = self.rights.hindrance(client, tags, SUBSCRIBE)
                 if why:
                     self.unsubscribe(client, number, self.rights.now)
                     self._actions.append(("ended", client, (number, why, self._how(client, "subscription"))))

@@ -17,6 +17,7 @@ from ..errors import LocalProtocolError
 from ..filter import Filter
 from ..scope.graph import Tags
 from ..scope.membership import PUBLISH, SUBSCRIBE, Identity, Memberships
+from .holding import AGENT, said_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -162,14 +163,16 @@ class Rights:
         return condition, tags
 
     def hindrance(self, client: str, tags: "Tags", action: str) -> str:
-        """Why a client may not in one of the scopes it names; empty if it may."""
-        for _, scope in tags.scopes:
-            why = self.refusal(client, scope, action)
-            if why:
-                return why
+        """Why a client may not in any of the scopes that it is in, of some dimension; empty if it may."""
+        for dimension in sorted(set([name for name, _ in tags.scopes])):
+            whys = [self.refusal(client, scope, action) for name, scope in tags.scopes if name == dimension]
+            if all(whys):
+                return whys[0]
         return ""
 
     def refusal(self, client: str, scope: str, action: str) -> str:
+        if client.startswith(AGENT):
+            return ""  # it is the scope's own
         answers = self._answers.get(client)
         if answers is None:
             if len(self._answers) >= _MAX_CLIENTS:
@@ -189,25 +192,33 @@ class Rights:
 
     def outgoing(self, client: str, tags: "Tags") -> "Tags":
         """With the scopes that have a rule, of dimensions that it does not name, in which it is heard all the same."""
-        if not self.guarded or not self._ruled or not tags.rest:
+        if not self.guarded:
             return tags
         made = self._outgoing.setdefault(client, {})
-        if tags not in made:
+        if tags not in made and not (self._ruled and tags.rest):
+            made[tags] = self._sayable(client, tags)
+        elif tags not in made:
+            said = self._sayable(client, tags)
             mine = [dimension for dimension, _ in tags.scopes]
             past = [
                 scope
                 for dimension, scope in self._ruled
                 if dimension not in mine and not self.refusal(client, scope, PUBLISH)
             ]
-            made[tags] = Tags(tags.scopes, True, past) if past else tags
+            made[tags] = Tags(said.scopes, True, past) if past else said
         return made[tags]
+
+    def _sayable(self, client: str, tags: "Tags") -> "Tags":
+        """Of a component in several scopes of a dimension, those in which it may."""
+        pairs = [pair for pair in tags.scopes if not self.refusal(client, pair[1], PUBLISH)]
+        return tags if len(pairs) == len(tags.scopes) else Tags(pairs, tags.rest)
 
     def silenced(self, event: "Event", tags: "Tags", time: "int | None") -> str:
         """Why what was published at some time, if that is known, is not to leave a queue; empty if it may. Who is or
         was here is asked as such; of others the name."""
         if not self.guarded:
             return ""
-        producer: Any = event.producer
+        producer = said_by(event)
         known = producer in self._identities or producer in self._gone
         for _, scope in tags.scopes:
             why = self.refusal(producer, scope, PUBLISH) if known else ""
@@ -224,12 +235,10 @@ class Rights:
     ) -> "list[int]":
         """Of subscriptions that want an event those that may have it now."""
         if tags.scopes and keys:
-            if len(self.seen) >= _MAX_SEEN:
-                self.seen.clear()
-            self.seen[event.identity] = (tags, self.now)
+            self.saw(event, tags)
         if not self.guarded:
             return keys
-        producer: Any = event.producer
+        producer = said_by(event)
         found = []
         for key in keys:
             one = by_key[key]
@@ -238,6 +247,11 @@ class Rights:
                 continue
             found.append(key)
         return found
+
+    def saw(self, event: "Event", tags: "Tags") -> None:
+        if len(self.seen) >= _MAX_SEEN:
+            self.seen.clear()
+        self.seen[event.identity] = (tags, self.now)
 
     def hiding(self, client: str, mine: "Tags", tags: "Tags", producer: str, time: int) -> str:
         """Why a client's subscription may not have what was published at some time; empty if it may."""
@@ -264,20 +278,15 @@ class Rights:
 
 
 def component_tags(graph: "ScopeGraph", component: "Component", named: "Tags") -> "Tags":
-    """Where a component is, of which it may name a part. In one scope of each dimension, as tags are."""
+    """Where a component is, of which it may name a part."""
     for _, scope in named.scopes:
         if scope not in component.scopes:
             inside = ", ".join(component.scopes) or "none"
             raise NotAllowed(f"component {component.name!r} is not in {scope!r}: its scopes are {inside}")
-    found = dict(named.scopes)
+    found = list(named.scopes)
     for dimension in graph.dimensions:
-        mine = graph.scopes_of(component, dimension)
-        if len(mine) > 1 and dimension not in found:
-            raise NotAllowed(
-                f"component {component.name!r} is in {', '.join(mine)}, all of {dimension!r}: it must name one"
-            )
-        if mine and dimension not in found:
-            found[dimension] = mine[0]
+        if named.get(dimension) is None:
+            found += [(dimension, scope) for scope in graph.scopes_of(component, dimension)]
     return Tags(found, named.rest and component.rest)
 
 
