@@ -5,6 +5,7 @@
     name = "wide"
     address = "tls://broker.example:7447"        or several: the next is tried when one does not answer
     ca = "ca.pem"                                certificate, key: who we are, where the broker asks for it
+    token = "pi-17.token"                        a file with a signed token, read at each connection
     client = "pi-17"                             our name there; else GATEWAY.SERVICE
     scopes = { geography = "dublin" }            where we publish and listen; only = true: in no other dimension
     durable = true                               what comes while we are away is kept by the broker
@@ -75,10 +76,11 @@ class SienaAdapter(Adapter):
             raise settings.error("address", str(error)) from error
         if not texts:
             raise settings.error("address", "is empty, want at least one")
-        files = {key: settings.path(key) for key in ("certificate", "key", "ca")}
+        files = {key: settings.path(key) for key in ("certificate", "key", "ca", "token")}
         for key, file in files.items():
             if file is not None and not file.is_file():
                 raise settings.error(key, f"is {str(file)!r}, which is no file")
+        self._token_file = files.pop("token")
         self._tls = Tls(**files)
         self._client_name: str | None = settings.take("client", str)
         if self._client_name is not None:
@@ -157,7 +159,8 @@ class SienaAdapter(Adapter):
         reasons = []
         for address in self.addresses:
             try:
-                return await connect(address, name, self._tls, reconnect=False)
+                token = None if self._token_file is None else self._token_file.read_text().strip()
+                return await connect(address, name, self._tls, reconnect=False, token=token)
             except (VicinalError, OSError) as error:
                 reasons.append(str(error))
         raise Unavailable(f"{self.service}: {'; '.join(reasons)}")

@@ -366,6 +366,8 @@ class Broker(Publishing):
         for _, scope in tags.scopes:
             if scope not in self.scopes:
                 raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
+        if not self.rights.guarded:
+            return tags
         why = self.rights.hindrance(client, tags, PUBLISH)
         if why:
             raise Refused(why)

@@ -13,6 +13,7 @@ from cloud.broker.inside import Peer, server
 from cloud.broker.issuing import DEPLOYMENT, IDENTITY, Issuing
 from cloud.broker.test_pubsub import speed, take
 
+from vicinal.event import Event
 from vicinal.scope.graph import Tags
 from vicinal.siena.messages import CLIENT
 from vicinal_cloud.broker.client import Client, Closed, Refused, connect
@@ -156,6 +157,35 @@ def test_nothing_that_waits_for_credit_is_delivered_after_the_right(brokers: Bro
                 peer.writer.close()
 
     asyncio.run(starved())
+
+
+@spec("OVER-41")
+def test_who_does_not_read_what_it_may_no_longer_have_is_cut(brokers: Brokers, issuing: Issuing) -> None:
+    """What is with the socket cannot be taken back."""
+
+    async def unread() -> None:
+        async with server(brokers.folder, scopes="deployment.toml", join=BOTH, more=IDENTITY) as one:
+            where = one.addresses[0]
+            peer = Peer(*await asyncio.open_connection(where.host, where.port, limit=1 << 10))
+            peer.say(("hello", 1, CLIENT, "ann", issuing.token("ann", "trader")), ("credit", 1000))
+            peer.say(("subscribe", 1, "TRUE", Tags(FLOOR), None, None))
+            await until(lambda: "ann" in one.node.sessions and one.node.sessions["ann"].subscriptions)
+            match = await connect(str(where), "match", token=issuing.token("match", "engine"))
+            root = await connect(str(where), "root", token=issuing.token("root", "administrator"))
+            says = await match.advertise("TRUE", FLOOR)
+            for _ in range(110):  # 6.6 MB: more than sockets hold, less than a slow client is cut for
+                await match.publish(Event("Picture", {"data": bytes(60_000)}), says)
+            link = one.node.sessions["ann"].link
+            await until(lambda: link.batches)
+            await root.administer("deny", "ann", "floor")
+            await until(lambda: link not in one.node.links)
+            assert link.connection.closed
+            assert one.node.counters.cut["too slow"] == 1
+            assert balanced(one.status())
+            peer.writer.close()
+            await asyncio.gather(match.close(), root.close())
+
+    asyncio.run(unread())
 
 
 @spec("OVER-40", "OVER-41")

@@ -93,6 +93,20 @@ def test_a_revocation_is_not_undone_by_an_older_approval():
     assert learned([weaker, revoke])[1].refusal(Identity("ann", {"role": "member"}, issued=99), "s", PUBLISH, 0)
 
 
+@spec("SCOPE-33", "OVER-45")
+def test_an_approval_without_an_end_ends_a_denial_for_good():
+    said = [
+        ("deny", (1, "b1"), "ann", "open"),
+        ("approve", (2, "b1"), "ann", "open", ACTIONS, None),
+        ("approve", (3, "b1"), "ann", "open", ACTIONS, 50),
+    ]
+    who = Identity("ann", (), issued=0)
+    for order in (said, said[::-1]):
+        assert not learned(order)[1].refusal(who, "open", PUBLISH, 60)
+    assert learned([said[0], said[2]])[1].refusal(who, "open", PUBLISH, 60)
+    assert not learned([said[0], said[2]])[1].refusal(who, "open", PUBLISH, 40)
+
+
 @spec("OVER-44")
 def test_a_stamp_is_later_than_all_that_is_known_whatever_the_clock_says():
     found = Administration()
