@@ -1,7 +1,5 @@
 """Starts writer.py, and judges what it leaves behind."""
 
-import mmap
-import struct
 import subprocess
 import sys
 import time
@@ -11,7 +9,8 @@ from pathlib import Path
 
 from cloud.log.checker import History, Verdict, check
 from cloud.log.workload import read_all
-from cloud.log.writer import PRODUCERS, SHARED_BYTES, WINDOW, event_of, name_of
+from cloud.log.writer import SHARED_BYTES, WINDOW, event_of, name_of
+from numbers_in_memory import environment, numbers
 
 from vicinal_cloud.log import Log, LogReader
 
@@ -22,18 +21,17 @@ class Shared:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "acknowledged"
         self.path.write_bytes(bytes(SHARED_BYTES))
-        with self.path.open("r+b") as file:
-            self.map = mmap.mmap(file.fileno(), SHARED_BYTES)
+        _, self._numbers = numbers(self.path)
 
     def acknowledged(self) -> list[int]:
-        return list(struct.unpack(f">{PRODUCERS}q", self.map))
+        return self._numbers.tolist()
 
 
 @contextmanager
 def writer(log: Path, shared: Shared, mutant: str | None = None) -> "Iterator[subprocess.Popen[bytes]]":
     """Killed at the end, as nothing else stops it."""
     command = [sys.executable, str(Path(__file__).with_name("writer.py")), str(log), str(shared.path)]
-    process = subprocess.Popen([*command, *([mutant] if mutant else [])], stderr=subprocess.PIPE)
+    process = subprocess.Popen([*command, *([mutant] if mutant else [])], stderr=subprocess.PIPE, env=environment())
     try:
         yield process
     finally:

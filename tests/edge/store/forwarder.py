@@ -16,7 +16,6 @@ client would know when the process dies.
 import asyncio
 import contextlib
 import json
-import mmap
 import os
 import signal
 import struct
@@ -24,14 +23,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from numbers_in_memory import WORD, numbers
+
 from vicinal.event import Event
 from vicinal_edge.store import Dropped, QueueOptions, Store, StoredQueue, StoreOptions
 
 PRODUCERS = 6
 EVENTS = 400_000
-SHARED_BYTES = PRODUCERS * (8 + EVENTS) + 8
+# In words: of each producer how far it has attempted, and a byte for each event; last, how many are stored.
+OF_ONE = 1 + EVENTS // WORD
+STORED = PRODUCERS * OF_ONE
 ACCEPTED, REFUSED = 1, 2
-EMPTY = SHARED_BYTES - 8
 IN_FLIGHT = 40
 MAX_BACKLOG = 2000
 FRAME = struct.Struct(">qBq")
@@ -53,31 +55,30 @@ class Shared:
         self.path = path
         if new:
             with path.open("wb") as file:
-                file.truncate(SHARED_BYTES)
-        with path.open("r+b") as file:
-            self.map = mmap.mmap(file.fileno(), SHARED_BYTES)
+                file.truncate((STORED + 1) * WORD)
+        self._bytes, self._numbers = numbers(path)
 
     def attempted(self, producer: int) -> int:
-        return int(NUMBER.unpack_from(self.map, producer * (8 + EVENTS))[0])
+        return self._numbers[producer * OF_ONE]
 
     def attempt(self, producer: int, seq: int) -> None:
-        NUMBER.pack_into(self.map, producer * (8 + EVENTS), seq + 1)
+        self._numbers[producer * OF_ONE] = seq + 1
 
     def tell(self, producer: int, seq: int, what: int) -> None:
-        self.map[producer * (8 + EVENTS) + 8 + seq] = what
+        self._bytes[(producer * OF_ONE + 1) * WORD + seq] = what
 
     def known(self, producer: int) -> bytes:
-        start = producer * (8 + EVENTS) + 8
-        return self.map[start : start + self.attempted(producer)]
+        start = (producer * OF_ONE + 1) * WORD
+        return self._bytes[start : start + self.attempted(producer)]
 
     def progress(self) -> int:
         return sum(self.attempted(producer) for producer in range(PRODUCERS))
 
     def count(self, number: int) -> None:
-        NUMBER.pack_into(self.map, EMPTY, number)
+        self._numbers[STORED] = number
 
     def counted(self) -> int:
-        return int(NUMBER.unpack_from(self.map, EMPTY)[0])
+        return self._numbers[STORED]
 
 
 async def produce(queue: StoredQueue, shared: Shared, producer: int) -> None:
@@ -183,7 +184,6 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2]))
     # Under its name, as the mutants import it, too.
     from edge.store import forwarder
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from edge.store.forwarder import ACCEPTED, FRAME, NUMBER, PRODUCERS, Shared
 from edge.store.sink import Identity, Sink, Verdict, judge
+from numbers_in_memory import environment
 
 
 class Service:
@@ -107,6 +108,7 @@ def nursery() -> Iterator[Nursery]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        env=environment(),
     )
     try:
         yield Nursery(process)
