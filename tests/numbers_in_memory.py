@@ -5,10 +5,9 @@ byte after byte: who is killed between the two leaves 0, or a part of the number
 """
 
 import mmap
-import os
 from pathlib import Path
 
-__all__ = ["WORD", "environment", "numbers"]
+__all__ = ["WORD", "numbers"]
 
 WORD = 8
 
@@ -18,9 +17,3 @@ def numbers(path: Path) -> "tuple[mmap.mmap, memoryview[int]]":
     with path.open("r+b") as file:
         mapped = mmap.mmap(file.fileno(), 0)
     return mapped, memoryview(mapped).cast("q")
-
-
-def environment() -> dict[str, str]:
-    """In which a script of the tests finds this module and all others of them."""
-    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from numbers_in_memory import WORD, environment, numbers
+from numbers_in_memory import WORD, numbers
+from nursery import environment
 
 # All their bytes differ, and none of them is 0.
 ONE, OTHER = 0x0102030405060708, 0x1112131415161718

@@ -1,4 +1,4 @@
-"""A real writer process: python writer.py LOG SHARED [MUTANT]
+"""A real writer process, until it is killed.
 
 Appends the events of PRODUCERS producers through GroupCommit as fast as it may, each producer with a window of events
 in flight, and puts what is acknowledged into the shared file: one 64-bit number for each producer, the highest seq
@@ -9,10 +9,10 @@ An event is a function of its identity, so that a checker can tell wrong bytes.
 """
 
 import asyncio
-import sys
 import time
 from pathlib import Path
 
+from cloud.log.mutants import apply
 from numbers_in_memory import WORD, numbers
 
 from vicinal.event import Event
@@ -45,14 +45,12 @@ async def produce(commits: GroupCommit, shared: "memoryview[int]", number: int) 
         shared[number] = seq
 
 
-async def main(path: str, shared_path: str) -> None:
+async def run(path: str, shared_path: str) -> None:
     _, shared = numbers(Path(shared_path))
     commits = GroupCommit(Log(path, OPTIONS), lambda: time.time_ns() // 1_000_000)
     await asyncio.gather(*(produce(commits, shared, number) for number in range(PRODUCERS)))
 
 
-if __name__ == "__main__":
-    from cloud.log.mutants import apply
-
-    with apply(sys.argv[3] if len(sys.argv) > 3 else None):
-        asyncio.run(main(*sys.argv[1:3]))
+def main(path: str, shared_path: str, mutant: str | None = None) -> None:
+    with apply(mutant):
+        asyncio.run(run(path, shared_path))

@@ -1,9 +1,4 @@
-"""A process that accepts and forwards as fast as it can, until it is killed; and what starts it in a moment.
-
-    python forwarder.py                    a nursery: has imported everything, forks a forwarder when told, kills it
-                                           when told, and never signals a process that it has not started
-    start STORE SHARED SOCKET DRAIN MUTANT -> PID
-    signal PID NUMBER                      -> exit code, or - if it lives
+"""A process that accepts and forwards as fast as it can, until it is killed.
 
 Each of PRODUCERS producers has a number of accepts in flight. What a producer knows is in a shared file, written the
 moment it knows it: how far it has attempted, and what became of each. The file outlives the process, and so is what a
@@ -15,14 +10,10 @@ client would know when the process dies.
 
 import asyncio
 import contextlib
-import json
-import os
-import signal
 import struct
-import sys
 from pathlib import Path
-from typing import Any
 
+from edge.store.mutants import apply
 from numbers_in_memory import WORD, numbers
 
 from vicinal.event import Event
@@ -146,45 +137,6 @@ async def run(path: str, shared_path: str, socket: str, drain: bool) -> None:
     await asyncio.gather(*works)
 
 
-def _start(children: set[int], path: str, shared: str, socket: str, drain: bool, mutant: str | None) -> int:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            from edge.store.mutants import apply
-
-            with apply(mutant):
-                asyncio.run(run(path, shared, socket, drain))
-        finally:
-            sys.stderr.flush()
-            os._exit(1)
-    children.add(pid)
-    return pid
-
-
-def _signal(children: set[int], pid: int, number: int) -> int | None:
-    if pid not in children:
-        return None
-    os.kill(pid, number)
-    if number != signal.SIGKILL:
-        return None
-    children.discard(pid)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def _main() -> None:
-    import edge.store.mutants  # noqa: F401
-
-    children: set[int] = set()
-    for line in iter(sys.stdin.readline, ""):
-        kind, *fields = json.loads(line)
-        answer: Any = _start(children, *fields) if kind == "start" else _signal(children, *fields)
-        print(json.dumps(answer), flush=True)
-    for pid in list(children):
-        _signal(children, pid, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    # Under its name, as the mutants import it, too.
-    from edge.store import forwarder
-
-    forwarder._main()
+def main(path: str, shared_path: str, socket: str, drain: bool, mutant: str | None = None) -> None:
+    with apply(mutant):
+        asyncio.run(run(path, shared_path, socket, drain))
