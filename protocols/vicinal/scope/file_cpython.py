@@ -158,6 +158,7 @@ class _Reader:
             self._publishing(table),
             self._ask(False, table.take, "session", bool, False),
             self._membership(table),
+            self._ask("", table.take, "holder", str, ""),
         )
         self._done(table)
         return made

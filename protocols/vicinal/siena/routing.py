@@ -132,7 +132,7 @@ class Routes(Spread):
             by_scope = self._by_scope(journey, event)
             if bottom and tags.rest:
                 if session.tag_of(self.graph, event) is None:
-                    starts = sorted([scope for scope in by_scope if scope is not None])
+                    starts = sorted([scope for scope in by_scope if scope is not None and scope in self.graph])
                 else:
                     starts = sorted([one.name for one in self.graph.scopes.values() if one.dimension == advanced])
             journey.starts = [scope for scope in starts if self._enters(producer, scope, event)]

@@ -5,6 +5,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cloud.broker.brokers import Brokers, Process, free_port, until
 from cloud.broker.issuing import IDENTITY, Issuing
 
@@ -14,6 +15,7 @@ from vicinal_cloud.broker.client import Client, connect
 
 EXAMPLE = Path(__file__).parents[3] / "tools" / "examples" / "stock_exchange" / "exchange.toml"
 NAMES = ("b1", "b2", "b3")
+spec = pytest.mark.spec
 
 
 class Exchange:
@@ -111,6 +113,7 @@ async def settled(exchange: Exchange) -> None:
         await asyncio.sleep(0.5)
 
 
+@spec("SCOPE-28", "SCOPE-40", "SCOPE-42")
 def test_the_exchange_on_three_brokers(tmp_path: Path) -> None:
     async def work() -> None:
         exchange = Exchange(tmp_path, "3_000")
@@ -150,6 +153,7 @@ def test_the_exchange_on_three_brokers(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+@spec("SCOPE-42", "SCOPE-43")
 def test_what_is_held_back_outlives_a_kill(tmp_path: Path) -> None:
     """b1 holds the quotes: the first of the brokers that are in the scope. It is killed while it does."""
 

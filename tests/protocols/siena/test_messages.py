@@ -80,6 +80,31 @@ MESSAGES: list[tuple[Any, ...]] = [
     ("change", ("deploy", (5, "b1"), "[[scope]]")),
     ("change", ("join", (5, "b1"), "b1", "gold")),
     ("change", ("leave", (5, "b1"), "b1", "gold")),
+    (
+        "packets",
+        1,
+        "b1",
+        5,
+        (),
+        ("add", 3, Filter("rate > 30"), Tags({"a": "x"}, who="ann")),
+        [("b2", 5, 1, 7, ())],
+        (),
+    ),
+    ("packets", 1, "b1", 5, (), ("load", "ann", 12), [("b2", 5, 1, 7, ())], ()),
+    (
+        "packets",
+        1,
+        "b1",
+        5,
+        (("london", True),),
+        ("event", SPEED, Tags({"geography": "london"})),
+        [
+            ("b2", 5, 1, 7, (("london", "uk", "york"),)),
+            ("b2", 5, 1, 8, ("uk", ("ann", ""))),
+            ("b2", 5, 1, 9, (("london", "uk"), ("@uk#", "uk", "network", "wan"))),
+        ],
+        (),
+    ),
 ]
 RECORD = Record("b1", 5, 7, ("b2", "b3"), frozenset(["uk", "london"]), ((Filter("rate > 30"), TAGS),))
 

@@ -339,3 +339,18 @@ def test_a_broker_without_rules_asks_nothing():
     bare.admit("c", Identity("c", (), 0, 100), 0)
     bare.administer(("revoke", "x", 5), 0)
     assert not bare.rights.guarded
+
+
+@spec("SCOPE-45")
+def test_a_component_is_heard_where_it_may_be():
+    rule = Rule(Filter("role = 'member'"))
+    one = broker(part("both", "s", "open"), rule=rule)
+    one.admit("both", Identity("both", {"role": "guest"}, issued=0), 0)
+    one.advertise("both", ALL, Tags())
+    one.subscribe("ear", ALL, Tags({"d": "open"}), 0)
+    said = one.check_publish("both", 1, Event("A", {}, {}, "both", 1))
+    assert said.scopes == (("d", "open"),)
+    one.rights.memberships.deny("both", "open")
+    one._rights_changed()
+    with pytest.raises(LocalProtocolError, match="was denied 'open'"):
+        one.check_publish("both", 1, Event("A", {}, {}, "both", 2))
