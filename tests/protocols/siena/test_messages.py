@@ -86,7 +86,7 @@ MESSAGES: list[tuple[Any, ...]] = [
         "b1",
         5,
         (),
-        ("add", 3, Filter("rate > 30"), Tags({"a": "x"}, who="ann")),
+        ("add", 3, Filter("x > 3"), Tags({"a": "x"}, who="ann")),
         [("b2", 5, 1, 7, ())],
         (),
     ),
