@@ -22,6 +22,7 @@ from vicinal.event import Event
 from vicinal.federation.outbox import NEVER, Flight
 
 from ._store_database import Heard, Row, Saved, Transaction, checksum
+from ._store_held import Held, New
 from ._store_queue import OVERHEAD, TOO_LARGE, Dropped, Position, Queue, QueueOptions
 
 if TYPE_CHECKING:
@@ -31,59 +32,6 @@ __all__ = ["StoredQueue"]
 
 DAMAGED = "damaged on the disk"
 TOO_SLOW = "the disk is too slow"
-
-
-class New:
-    """Its insert is not yet on disk."""
-
-    __slots__ = ("begun", "data", "done", "event", "expires", "id", "number", "priority", "producer", "source")
-
-    def __init__(
-        self,
-        id: int,
-        producer: str,
-        priority: int,
-        expires: int,
-        event: Event,
-        data: bytes,
-        done: "asyncio.Future[int] | None",
-        source: str = "",
-    ) -> None:
-        self.id = id
-        self.producer = producer
-        self.priority = priority
-        self.expires = expires
-        self.event = event
-        self.data = data
-        self.done = done
-        self.source = source
-        """says it again if it is not on disk when we die: must not be sent before"""
-        self.number = 0
-        self.begun = False
-        """an insert of it has failed, and may be on disk for all that"""
-
-    def settle(self) -> None:
-        if self.done is not None and not self.done.done():
-            self.done.set_result(self.id)
-
-    def fail(self, reason: str) -> None:
-        if self.done is not None and not self.done.done():
-            self.done.set_exception(Dropped(reason))
-            self.done.exception()  # it is counted: who does not wait for it misses nothing
-
-
-class Held:
-    """It has a number, which no other event ever gets."""
-
-    __slots__ = ("event", "flight", "handed", "ready")
-
-    def __init__(self, flight: Flight, event: Event | None, ready: bool) -> None:
-        self.flight = flight
-        self.event = event
-        self.ready = ready
-        """may be sent: its number is on disk, or will be there with the event itself"""
-        self.handed = False
-        """its number is in the table `handed`"""
 
 
 class StoredQueue(Queue):

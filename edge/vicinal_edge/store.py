@@ -11,6 +11,10 @@ Group commit. One thread writes. What comes while it is busy goes into the next 
 shared. An event may be handed out at once, while its insert still waits; if the service has it before the insert was
 begun, it is never written. What was delivered is deleted with the next inserts, or after a second.
 
+An event that comes alone goes to the service and to the thread in the same turn of the loop. Of events that come one
+after the other most of the cost is that of a turn, not theirs: so after one turn the next is `gather` later, and takes
+all that has come. Who comes after a pause, or is urgent, does not wait.
+
 Exactly once, in order. The service is sent an event at least once, and knows by StoreSeq what it has:
 
 1.  Numbers rise in the order of handing out. They are given when an event is handed out, not when it is accepted, as
@@ -150,7 +154,8 @@ class Store:
         self._id = self._ids_high = self._asked_high = 0
         self._touched: set[StoredQueue] = set()
         self._turning: asyncio.Handle | None = None
-        self._gathered = 0.0  # until when the next turn may wait
+        self._fresh = False  # something has come since the last turn
+        self._gathered = 0.0  # until when the next that comes may wait
         self._busy: list[StoredQueue] | None = None
         self._dirty: set[StoredQueue] = set()
         self._not_before = 0.0
@@ -276,6 +281,7 @@ class Store:
     def gather(self, queue: StoredQueue) -> None:
         """As touch, where that may wait for more of the same."""
         self._touched.add(queue)
+        self._fresh = True
         if self._turning is None:
             if self._gathered > self.loop.time() and not self.broken:
                 self._turning = self.loop.call_at(self._gathered, self._turn)
@@ -293,7 +299,9 @@ class Store:
 
     def _turn(self) -> None:
         self._turning = None
-        self._gathered = self.loop.time() + self.options.gather
+        if self._fresh:
+            self._fresh = False
+            self._gathered = self.loop.time() + self.options.gather
         touched, self._touched = self._touched, set()
         woken = False
         for queue in touched:

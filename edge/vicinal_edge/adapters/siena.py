@@ -39,7 +39,6 @@ from vicinal.errors import LimitError, LocalProtocolError, VicinalError
 from vicinal.event import Event
 from vicinal.federation.capabilities import Capabilities
 from vicinal.filter import Filter
-from vicinal.size_cpython import at_most
 from vicinal.tables_cpython import Table
 from vicinal_cloud.broker.address import Tls, parse
 from vicinal_cloud.broker.client import Client, Subscription, connect
@@ -249,7 +248,10 @@ class SienaAdapter(Adapter):
         try:
             for event in events:
                 attrs, stored = self._attributes(event)
-                if stored is None or stored <= run.highest or event.subject != subject or event.identity in self._heard:
+                identity = event.identity
+                if stored is None or stored <= run.highest or event.subject != subject:
+                    return False
+                if identity is not None and identity in self._heard:
                     return False
                 run.add(event, self._named(event, attrs, lane, stored), True)
         except LocalProtocolError:
@@ -310,11 +312,6 @@ class SienaAdapter(Adapter):
         stored = attrs.pop("StoreSeq", None)
         if stored is not None and type(stored) is not int:
             raise Refused(f"StoreSeq is {stored!r}, want an int")
-        most = self.capabilities.max_bytes
-        if at_most(event) > most:
-            size = len(wire.encode(event.remade(attrs, event.producer, event.seq)))
-            if size > most:
-                raise LimitError(f"bytes of event {event.subject!r}", size, most)
         if event.producer is not None:
             attrs["OriginProducer"], attrs["OriginSeq"] = event.producer, event.seq
         if len(attrs) > limits.MAX_ATTRS:
@@ -324,7 +321,21 @@ class SienaAdapter(Adapter):
     def _named(self, event: Event, attrs: dict[str, Any], lane: Lane, seq: int) -> Event:
         if not 0 <= seq <= limits.INT_MAX:
             raise LimitError("StoreSeq", seq, "0 .. 2^63-1")
-        return event.remade(attrs, lane.name, seq)
+        named = event.remade(attrs, lane.name, seq)
+        try:
+            data = named._wire = wire.encode(named)
+        except LocalProtocolError:
+            self._check_size(event)
+            raise
+        if len(data) > self.capabilities.max_bytes:  # what it has got here is not its own
+            self._check_size(event)
+        return named
+
+    def _check_size(self, event: Event) -> None:
+        attrs = {name: value for name, value in event.attrs.items() if name != "StoreSeq"}
+        size, most = len(wire.encode(event.remade(attrs, event.producer, event.seq))), self.capabilities.max_bytes
+        if size > most:
+            raise LimitError(f"bytes of event {event.subject!r}", size, most)
 
     def _not_accepted(
         self, event: Event, attrs: dict[str, Any], stored: int, error: BaseException, done: "asyncio.Future[None]"

@@ -24,6 +24,7 @@ from vicinal_edge.adapters.cosmic import CosmicAdapter
 from vicinal_edge.adapters.memory import spaces
 from vicinal_edge.gateway.config import loads
 from vicinal_edge.gateway.node import Node
+from vicinal_edge.gateway.run import at_rest
 
 from .configs import FRAME_ID
 
@@ -45,6 +46,7 @@ async def measure(job: dict[str, Any]) -> dict[str, Any]:
         await _until(lambda: _is_ready(node, job["source"]))
         give = _giver(node, job["source"])
         await _run(node, job, give(_WARM_UP, 0))  # decoders, plans and the like are made with the first events
+        at_rest()
         gifts = give(job["events"], _WARM_UP)
         return await (_pace(node, job, gifts) if "rate" in job else _run(node, job, gifts))
     finally:
