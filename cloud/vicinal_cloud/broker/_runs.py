@@ -10,9 +10,10 @@ from vicinal.event import Event
 from vicinal.siena.messages import encode, framed
 from vicinal.wire import encode as encode_event
 
-__all__ = ["FIRST_REQUEST", "Run", "Told", "publication"]
+__all__ = ["FIRST_REQUEST", "Failed", "Run", "Told", "publication"]
 
 Told = Callable[[dict[int, BaseException]], None]
+Failed = Callable[[BaseException], None]
 
 FIRST_REQUEST = 1 << 16
 """from here on, and for long, the number of a request has four bytes"""
@@ -27,13 +28,16 @@ class Run:
     """Events with the requests `first`, `first` + 1, ... `told` is called with what was refused, by its place among
     them; what was not is accepted."""
 
-    __slots__ = ("count", "first", "left", "refused", "told")
+    __slots__ = ("count", "failed", "first", "left", "refused", "told")
 
-    def __init__(self, first: int, count: int, told: Told) -> None:
+    def __init__(self, first: int, count: int, told: Told, failed: Failed | None = None) -> None:
+        """`failed` is called instead when the client has ended before all were answered; without it all are told to be
+        refused so."""
         self.first = first
         self.count = self.left = count
         self.refused: dict[int, BaseException] = {}
         self.told = told
+        self.failed = failed
 
     def answered(self, request: int, error: BaseException | None) -> None:
         if error is not None:
@@ -46,7 +50,10 @@ class Run:
         """There will be no more answers. Of those that there were nothing is said."""
         if self.left > 0:
             self.left = 0
-            self.told(dict.fromkeys(range(self.count), error))
+            if self.failed is None:
+                self.told(dict.fromkeys(range(self.count), error))
+            else:
+                self.failed(error)
 
 
 def publication(request: int, advertisement: int, event: Event) -> bytes:

@@ -26,7 +26,7 @@ from vicinal.siena.connection import BYE_NAMES, LOST, NORMAL, NOT_ADMITTED, TAKE
 from vicinal.siena.messages import CLIENT, VERSION
 
 from ._handles import Advertisement, Delivery, Handle, Subscription
-from ._runs import FIRST_REQUEST, Run, Told, publication
+from ._runs import FIRST_REQUEST, Failed, Run, Told, publication
 from .address import Address, Tls, parse
 from .clock import clock
 from .dial import CannotConnect, backoff, dial
@@ -178,7 +178,17 @@ class Client:
         if self._closed is not None:
             raise self._closed
         done: asyncio.Future[dict[int, BaseException]] = asyncio.get_running_loop().create_future()
-        self._publish_run(events, advertisement, lambda errors: None if done.done() else done.set_result(errors))
+
+        def told(errors: dict[int, BaseException]) -> None:
+            if not done.done():
+                done.set_result(errors)
+
+        def failed(error: BaseException) -> None:
+            if not done.done():
+                done.set_exception(error)
+                done.exception()  # whoever waits gets it; if nobody does, it is not worth a complaint
+
+        self._publish_run(events, advertisement, told, failed)
         self._flush_soon()
         return done
 
@@ -199,8 +209,10 @@ class Client:
         link.flush()
         return True
 
-    def _publish_run(self, events: list[Event], advertisement: Advertisement, told: Told) -> None:
-        run = Run(self._requests + 1, len(events), told)
+    def _publish_run(
+        self, events: list[Event], advertisement: Advertisement, told: Told, failed: Failed | None = None
+    ) -> None:
+        run = Run(self._requests + 1, len(events), told, failed)
         request, publishes = self._requests, self._publishes
         for event in events:
             request += 1
