@@ -46,8 +46,8 @@ async def measure(job: dict[str, Any]) -> dict[str, Any]:
         await _until(lambda: _is_ready(node, job["source"]))
         give = _giver(node, job["source"])
         await _run(node, job, give(_WARM_UP, 0))  # decoders, plans and the like are made with the first events
-        at_rest()
         gifts = give(job["events"], _WARM_UP)
+        at_rest()
         return await (_pace(node, job, gifts) if "rate" in job else _run(node, job, gifts))
     finally:
         await node.stop()
