@@ -22,6 +22,7 @@ from vicinal.errors import LocalProtocolError, VicinalError
 from vicinal.event import Event
 from vicinal.filter import Filter
 from vicinal.scope.graph import Tags
+from vicinal.scope.session_cpython import in_context
 from vicinal.siena.connection import BYE_NAMES, LOST, NORMAL, NOT_ADMITTED, TAKEN_OVER, WRONG_VERSION, Connection
 from vicinal.siena.messages import CLIENT, VERSION
 
@@ -144,7 +145,9 @@ class Client:
         return await (await self.submit(event, advertisement))
 
     async def submit(self, event: Event, advertisement: Advertisement) -> "asyncio.Future[int]":
-        """publish, without waiting for the answer. Waits while too many are without one."""
+        """publish, without waiting for the answer. Waits while too many are without one. In a task that reacts to an
+        event of a session (vicinal.scope.session) it belongs to that session."""
+        event = in_context(event)
         while len(self._publishes) >= WINDOW:
             self._room.clear()
             await self._room.wait()

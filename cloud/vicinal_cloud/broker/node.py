@@ -24,6 +24,7 @@ from vicinal.siena.messages import BROKER, CLIENT, delivery
 from . import limits
 from .clock import clock
 from .counters import Counters
+from .holding import AGENT, Holding, is_agent
 from .link import Link
 from .publishing import Publishing
 from .replay import Replays
@@ -55,6 +56,8 @@ class Node:
         self.ping_after = ping_after
         self.replays: Replays | None = None
         """of the log, for brokers that have missed some of it"""
+        self.holding: Holding | None = None
+        """of scopes with publishing policies"""
         self.counters = Counters()
         self.publishing = Publishing(self)
         self.links: set[Link] = set()
@@ -63,6 +66,7 @@ class Node:
         """neighbours, and who of the two has dialled"""
         self.changed: list[Callable[[str, bool], None]] = []
         """are told when a link to a neighbour comes up or goes down"""
+        engine.loads.backlog = self._backlog
         self.draining = False
         self.dirty: set[Link] = set()
         """links that have something to say at the end of the turn"""
@@ -115,8 +119,10 @@ class Node:
             else:
                 connection.welcome(self.engine.name)
                 self._neighbour(link, name, name)
-        elif "/" in name or name in self.neighbours or name == self.engine.name:
-            connection.bye(NOT_ADMITTED, f"{name!r} cannot be a client's name: a broker's, or with a slash")
+        elif "/" in name or is_agent(name) or name in self.neighbours or name == self.engine.name:
+            connection.bye(
+                NOT_ADMITTED, f"{name!r} cannot be a client's name: a broker's, with a slash, or {AGENT!r} first"
+            )
         elif len(self.sessions) >= limits.MAX_CLIENTS and name not in self.sessions:
             connection.bye(TOO_MUCH, f"{limits.MAX_CLIENTS} clients are connected, no more can be")
         else:
@@ -219,6 +225,8 @@ class Node:
                     self._send(other, what)
                 elif self.storage is not None:
                     self._catch_up(kind, other, what)
+            if self.holding is not None:
+                self.holding.update()
             if not self.publishing.hand_on():
                 break
         self._set_timer()
@@ -262,6 +270,9 @@ class Node:
         for client, numbers in takers:
             session = sessions.get(client)
             if session is None or session.link.connection.closed:
+                if self.holding is not None and self.storage is None and is_agent(client):
+                    self.holding.took(client, event)
+                    continue
                 if self.storage is None or not self.storage.deliver(client, event, counters):
                     counters.dropped["client gone"] += 1
                 continue
@@ -293,6 +304,15 @@ class Node:
         if not self._flushing and not self._reading:
             self._flushing = True
             self._loop.call_soon(self.flush)
+
+    def _backlog(self, client: str) -> int:
+        """Deliveries that it has not taken."""
+        session = self.sessions.get(client)
+        return 0 if session is None else session.link.undelivered
+
+    def store_soon(self) -> None:
+        """What is to be published is stored at the end of this turn."""
+        self._flush_at_the_end()
 
     def flush(self) -> None:
         """What all links have to say."""

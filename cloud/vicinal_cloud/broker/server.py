@@ -25,6 +25,7 @@ from vicinal.siena.connection import DRAINING, NOT_ADMITTED, PING_AFTER
 from . import http, limits
 from .address import Address
 from .config import Config, ConfigError, Listen, load
+from .holding import Holding
 from .link import Link
 from .neighbours import keep_linked
 from .node import Node, clock
@@ -61,7 +62,8 @@ class Server:
         config, node = self.config, self.node
         if config.log is not None:
             node.storage = Storage(config.log.directory, node.engine, node.now, config.log.options, node.pump)
-            node.pump()  # what was published here and is not yet on the disk of durable subscriptions
+        node.holding = Holding(node)
+        node.pump()  # what was published here and is not yet on the disk of durable subscriptions
         for one in config.listen:
             self.addresses.append(await self._listen(one))
         if config.status is not None:
@@ -120,6 +122,8 @@ class Server:
                 node.storage.outside(name)
         if node.storage is not None:
             node.storage.inside()
+        if node.holding is not None:
+            node.holding.use_graph(config.graph)
         self.config = self.config._replace(graph=config.graph, join=config.join)
         node.pump()
         return outside
@@ -142,6 +146,8 @@ class Server:
         for link in list(node.links):
             link.cut(DRAINING, f"broker {node.engine.name!r} is going down")
         await asyncio.sleep(0)
+        if node.holding is not None:
+            node.holding.close()
         if node.replays is not None:
             node.replays.close()
         if node.storage is not None:

@@ -241,6 +241,21 @@ class Storage:
             raise
         return one
 
+    def hold(self, agent: str, condition: Filter, tags: Tags) -> Durable:
+        """The durable subscription of a scope's agent, which may hear of other things than before."""
+        one = self._durable.get(f"{agent}/held")
+        if one is None:
+            return self._create(agent, "held", condition, tags)
+        if one.condition != condition or one.tags != tags:
+            if one.key:
+                self.engine.drop_client(one.engine_name, self._now())
+                one.key = 0
+            one.condition, one.tags = condition, tags
+        if not one.key:
+            self._enter(one)
+            self._write()
+        return one
+
     def _enter(self, one: Durable) -> None:
         """It is subscribed again; if it was outside its scopes, from where it was then."""
         one.key = self.engine.subscribe(one.engine_name, one.condition, one.tags, self._now(), durable=True)

@@ -1,8 +1,9 @@
 """To whom of a broker's own clients an event goes: once to each, and in the order of its producer."""
 
 from ..scope.visibility import visible
+from .holding import AGENT, noted, said_by
 from .producers import Producers
-from .topology import goal_of
+from .topology import chosen_of, goal_of, meets
 from .yielding import Yielding
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ class Delivering(Yielding):
         self, name: str, incarnation: int, graph: "ScopeGraph", trace: bool, pruning: "tuple[str, ...]"
     ) -> None:
         super().__init__(name, incarnation, graph, trace, pruning)
-        self._keys: dict[str, dict[int, int]] = {}  # client -> its numbers -> keys
+        self._keys: dict[str, dict[int, tuple[int, ...]]] = {}  # client -> its numbers -> keys
         self._deliveries: list[Delivery] = []
         self._producers = Producers(self._is_client, self._count)
         self._audiences: dict[Any, list[Taker]] = {}
@@ -48,7 +49,7 @@ class Delivering(Yielding):
     def _audience(self, keys: "list[int]", tags: "Tags", wanted: "Goal", event: "Event") -> "list[Taker]":
         """The clients of these subscriptions that have the scopes wanted, each with the subscriptions that see the
         event (which counts only where there are scopes)."""
-        plain = tags.rest and not tags.scopes
+        plain = tags.rest and not tags.scopes and not wanted and self.graph.advanced is None
         known = tuple(keys)
         if plain and known in self._audiences:
             return self._audiences[known]
@@ -59,7 +60,7 @@ class Delivering(Yielding):
         found: list[Taker] = []
         size = len(known) + _ENTRY
         for client, some in held.items():
-            if not plain and not any([goal_of(tags, one.tags) == wanted for one in some]):
+            if not plain and not any([self._wants(tags, one, wanted) for one in some]):
                 continue
             if len(some) == 1:
                 found.append(some[0].taker)
@@ -69,7 +70,7 @@ class Delivering(Yielding):
                 seen = [
                     one.number
                     for one in some
-                    if plain or goal_of(tags, one.tags) == wanted or visible(self.graph, event, tags, one.tags)
+                    if plain or self._wants(tags, one, wanted) or self._sees(event, tags, one)
                 ]
                 found.append((client, tuple(sorted(seen))))
                 size += _SEVERAL
@@ -80,18 +81,41 @@ class Delivering(Yielding):
             self._audiences[known] = found
         return found
 
+    def _wants(self, tags: "Tags", one: "Subscription", wanted: "Goal") -> bool:
+        """Whether a subscription is what the goal of an event means."""
+        if not meets(goal_of(tags, one.tags), wanted):
+            return False
+        advanced = self.graph.advanced
+        if advanced is None:
+            return True
+        client, scope = chosen_of(wanted, len(tags.scopes))[:2]
+        inside = one.tags.get(advanced)
+        if client:
+            return one.client == client and scope in ("", inside)
+        if inside is not None and one.tags.who:
+            return False  # it goes to those by name
+        return tags.get(advanced) is not None or (inside or "") == scope
+
+    def _sees(self, event: "Event", tags: "Tags", one: "Subscription") -> bool:
+        """Without an advanced dimension that is a matter of visibility alone."""
+        return self.graph.advanced is None and visible(self.graph, event, tags, one.tags)
+
     def _forget_audiences(self) -> None:
         self._audiences.clear()
         self._remembered = 0
 
-    def _hand(self, event: "Event", trail: "Any", takers: "list[Taker]") -> bool:
-        """To those clients that were not given it, or a newer one of its producer. Whether there is one at all."""
+    def _hand(
+        self, event: "Event", trail: "Any", takers: "list[Taker]", tags: "Tags | None" = None, wanted: "Goal" = ()
+    ) -> bool:
+        """To those clients that were not given it, or a newer one of its producer. Whether there is one at all. A
+        scope's agent gets it with its `tags`."""
         producer: Any = event.producer
         seq: Any = event.seq
         known = self._producers.recent.get(producer) or self._producers.recall(producer)
         given = known.given
-        if producer in self._keys:
-            fresh = [one for one in takers if one[0] != producer]
+        first = said_by(event)
+        if first in self._keys:
+            fresh = [one for one in takers if one[0] != first]
         else:
             fresh = takers
         if seq > known.newest:
@@ -105,6 +129,8 @@ class Delivering(Yielding):
             if len(given) > before:
                 self._producers.gave(producer, before, [client for client, _ in fresh])
             self._count("delivered", len(fresh))
+            if tags is not None and fresh[0][0].startswith(AGENT):
+                event = noted(event, tags.rest, chosen_of(wanted, len(tags.scopes)))
             self._deliveries.append((event, trail, fresh))
         return bool(takers)
 
