@@ -27,7 +27,7 @@ from vicinal.siena.connection import BYE_NAMES, LOST, NORMAL, NOT_ADMITTED, TAKE
 from vicinal.siena.messages import CLIENT, VERSION
 
 from ._handles import Advertisement, Delivery, Handle, Subscription
-from ._runs import FIRST_REQUEST, Run, publication
+from ._runs import FIRST_REQUEST, Failed, Run, Told, publication
 from .address import Address, Tls, parse
 from .clock import clock
 from .dial import CannotConnect, backoff, dial
@@ -193,7 +193,42 @@ class Client:
             await self._room.wait()
         if self._closed is not None:
             raise self._closed
-        run = Run(self._requests + 1, len(events), asyncio.get_running_loop())
+        done: asyncio.Future[dict[int, BaseException]] = asyncio.get_running_loop().create_future()
+
+        def told(errors: dict[int, BaseException]) -> None:
+            if not done.done():
+                done.set_result(errors)
+
+        def failed(error: BaseException) -> None:
+            if not done.done():
+                done.set_exception(error)
+                done.exception()  # whoever waits gets it; if nobody does, it is not worth a complaint
+
+        self._publish_run(events, advertisement, told, failed)
+        self._flush_soon()
+        return done
+
+    def submit_at_once(self, events: list[Event], advertisement: Advertisement, told: Told) -> bool:
+        """submit_many, where nothing need be waited for: it is written, and `told` is called when all are answered.
+        False: nothing was done."""
+        link = self._link
+        if (
+            not self._ready
+            or link is None
+            or link.connection.closed
+            or self._closed is not None
+            or advertisement.number is None
+            or len(self._publishes) >= WINDOW
+        ):
+            return False
+        self._publish_run(events, advertisement, told)
+        link.flush()
+        return True
+
+    def _publish_run(
+        self, events: list[Event], advertisement: Advertisement, told: Told, failed: Failed | None = None
+    ) -> None:
+        run = Run(self._requests + 1, len(events), told, failed)
         request, publishes = self._requests, self._publishes
         for event in events:
             request += 1
@@ -210,8 +245,6 @@ class Client:
                     del publishes[request]
                     run.answered(request, Refused(str(error)))
             link.connection.put(b"".join(frames))
-            self._flush_soon()
-        return run.done
 
     async def administer(self, *what: Any) -> str:
         """What an administrator says (vicinal.siena.administration), or ("tell", "members"): then what was told, JSON.
@@ -473,12 +506,13 @@ class Client:
         self._ready = False
         for handle in self._handles:
             handle.end(error)
-        for _, _, found in self._publishes.values():
-            done = found.done if isinstance(found, Run) else found
-            if not done.done():
-                done.set_exception(error)
-                done.exception()  # whoever waits gets it; if nobody does, it is not worth a complaint
-        self._publishes.clear()
+        publishes, self._publishes = self._publishes, {}
+        for _, _, found in publishes.values():
+            if isinstance(found, Run):
+                found.fail(error)
+            elif not found.done():
+                found.set_exception(error)
+                found.exception()  # whoever waits gets it; if nobody does, it is not worth a complaint
         self._room.set()
 
     def _say(self, message: tuple[Any, ...]) -> None:

@@ -194,11 +194,11 @@ class Link(asyncio.BufferedProtocol):
             self._settle()
         return self.backlog if self.batches or connection.waiting else 0
 
-    def put_rest(self, data: bytes, taken: int, deliveries: int) -> None:
-        """The socket has taken so many bytes of it: the others are for the transport."""
+    def put_rest(self, data: bytes | memoryview, taken: int, deliveries: int) -> None:
+        """The socket has taken so many bytes of it: the others are for the transport, which may keep them."""
         assert self.transport is not None
         self.bytes_out += len(data)
-        self.put(data[taken:])
+        self.put(bytes(data[taken:]))
         if self.batches or self._size():
             self.batches.append((self.bytes_out, deliveries))
         elif self.transport.is_closing():  # it broke while this was written

@@ -339,7 +339,7 @@ class Node:
             dirty.add(session.link)
         self._flush_at_the_end()
 
-    def deliver_run(self, found: "list[tuple[str, bytes, int, int]]") -> None:
+    def deliver_run(self, found: "list[tuple[str, bytes | memoryview, int, int]]") -> None:
         """To each client so many deliveries, which are frames already."""
         counters = self.counters
         for client, frames, count, _ in found:

@@ -8,6 +8,7 @@
 """
 
 import asyncio
+import gc
 import logging
 import random
 import resource
@@ -175,6 +176,8 @@ async def run(path: Path, config: Config, ready: Callable[[Server], None]) -> No
     loop.add_signal_handler(signal.SIGHUP, _reload, server, path)
     await server.start()
     ready(server)
+    gc.collect()
+    gc.freeze()  # what is there by now stays: to look through it at every clean-up would hold up all clients
     await stop.wait()
     _log.info("broker %s drains", config.name)
     await server.drain()

@@ -268,7 +268,7 @@ class Node:
             service.drop("not of its type")
             service.say_sometimes("type", f"{service.service}: {refusal}")
             return []
-        found = self.engine.receive(event, service.service, self.now())
+        found = self.engine.pass_event(event, service.service)
         waits: list[asyncio.Future[int]] = []
         if found:
             if self.engine._actions:  # an announcement is made up: it goes first

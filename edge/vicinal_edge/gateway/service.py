@@ -147,9 +147,11 @@ class Service:
 
     def _set_adapter(self, adapter: Adapter) -> None:
         self.adapter = adapter
-        own = [next(one for one in type(adapter).__mro__ if name in vars(one)) for name in ("publish_many", "publish")]
+        names = ("publish_many", "publish", "publish_at_once")
+        own = [next(one for one in type(adapter).__mro__ if name in vars(one)) for name in names]
         # Who derives from an adapter and has another `publish` means that one.
         self._takes_many = own[0] is not Adapter and issubclass(own[0], own[1])
+        self._takes_at_once = self._takes_many and own[2] is own[0] and self.config.mapping is None
 
     async def _one_life(self) -> None:
         async with asyncio.timeout(CONNECT):
@@ -265,6 +267,7 @@ class Service:
 
     async def _pump(self, queue: Queue) -> None:
         most = min(BATCH, self.config.flow.window)
+        queue.at_once = partial(self._push, queue) if self._takes_at_once else None
         while True:
             flights = await queue.take(most)
             await self._asked.wait()
@@ -275,6 +278,20 @@ class Service:
                 else:
                     for number, event in flights:
                         await self._send(queue, number, event)
+
+    def _push(self, queue: Queue, flights: list[tuple[int, Event]]) -> bool:
+        """The short way of what comes while nothing else is to be done; False: it goes the other."""
+        if self._turn.locked() or not self._asked.is_set():
+            return False
+        numbers, events = [number for number, _ in flights], [event for _, event in flights]
+        if any(event.subject == TUNNEL for event in events):
+            return False
+        try:
+            return self.adapter.publish_at_once(events, partial(self._answered, queue, numbers))
+        except Exception as error:  # nobody knows what went: the life is over, and all of it goes again
+            if self._lost is not None and not self._lost.done():
+                self._lost.set_exception(error)
+            return True
 
     async def _send(self, queue: Queue, number: int, event: Event) -> None:
         self._busy_since = self._loop.time()
@@ -358,6 +375,9 @@ class Service:
         errors = {} if failure is None else dict.fromkeys(range(len(numbers)), failure)
         if failure is None and isinstance(done.result(), dict):
             errors = done.result()
+        self._answered(queue, numbers, errors)
+
+    def _answered(self, queue: Queue, numbers: list[int], errors: dict[int, BaseException]) -> None:
         queue.done(numbers if not errors else [one for place, one in enumerate(numbers) if place not in errors])
         for place in sorted(errors):
             error = errors[place]

@@ -117,7 +117,7 @@ class Connection:
         self._at_once = MAX_AT_ONCE
         self._in_runs = False
         self._events: list[Message] = []
-        self._out: list[bytes] = []
+        self._out: list[bytes | memoryview] = []
         self._held: list[bytes] = []
         self._first_held = 0
         self._given = 0  # credit, in all
@@ -320,15 +320,16 @@ class Connection:
             self.waiting_count += 1
             self._held.append(data)
 
-    def deliver_many(self, data: bytes, count: int) -> None:
-        """So many deliveries, which are frames already, one behind the other."""
+    def deliver_many(self, data: "bytes | memoryview", count: int) -> None:
+        """So many deliveries, which are frames already, one behind the other. A view is of more than these, and is to
+        be written before more is read: what must wait is copied."""
         if self.credit >= count:
             self.credit -= count
             self.unsent += count
             self._out.append(data)
             return
         frames = Frames(MAX_BYTES_CLIENT)
-        frames.receive_data(data)
+        frames.receive_data(bytes(data))
         while (content := frames.next_frame()) is not None:
             self.deliver(framed(content))
 
@@ -353,7 +354,7 @@ class Connection:
         self._hello_by = None
         self._events.append(("closed", code, reason))
 
-    def data_to_send(self) -> bytes:
+    def data_to_send(self) -> "bytes | memoryview":
         out = self._out
         if not out:
             return b""

@@ -73,7 +73,7 @@ class Quick(Delivering):
             self._runs.forget()
             self._singles.forget()
 
-    def publish_run(self, client: str, run: "Any") -> "list[tuple[str, bytes, int, int]] | None":
+    def publish_run(self, client: str, run: "Any") -> "list[tuple[str, bytes | memoryview, int, int]] | None":
         """For each client that gets some the frames of the deliveries, how many, and the last seq."""
         seqs = run.seqs
         known = self._producers.recent.get(client) or self._producers.recall(client)
@@ -84,7 +84,7 @@ class Quick(Delivering):
         def takers(event: "Event") -> "list[Taker] | None":
             return self._takers(client, run.advert, event)
 
-        found: list[tuple[str, bytes, int, int]] | None = None
+        found: list[tuple[str, bytes | memoryview, int, int]] | None = None
         if self._is_here_only(client, run.advert):
             found = self._runs.match(run, takers)
         if found is None:

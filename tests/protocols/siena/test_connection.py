@@ -229,6 +229,21 @@ def test_the_end_of_the_stream() -> None:
     assert drain(pair.acceptor) == [("closed", c.LOST, "the connection was lost")]
 
 
+def test_what_must_wait_of_a_view_is_no_view() -> None:
+    """Deliveries of a run are cut from one table: who is slow must not hold all of it."""
+    pair = Pair().open()
+    pair.dialler.send(("credit", 2))
+    pair.move()
+    frames = [framed(encode(("deliver", (1,), Event("Speed", {"rate": n}, (), "p", n), None, ()))) for n in range(5)]
+    table = bytearray(b"".join(frames))
+    pair.acceptor.deliver_many(memoryview(table), len(frames))
+    table[:] = bytes(len(table))
+    assert pair.acceptor.waiting_count == 3
+    pair.dialler.send(("credit", 5))
+    heard, _ = pair.move()
+    assert [message[2].seq for message in heard] == [0, 1, 2, 3, 4]
+
+
 def test_misuse() -> None:
     for wrong in (Connection(0), Connection(0, ("hello", 1, CLIENT, "x")), Pair().open().acceptor):
         with pytest.raises(LocalProtocolError, match="nobody waits"):
