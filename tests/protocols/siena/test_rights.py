@@ -200,8 +200,8 @@ def test_a_component_is_in_its_scopes_without_knowing():
     assert not one.subscribed_by("engine")[0][0].matches(Event("Quote"))
     with pytest.raises(LocalProtocolError, match="component 'engine' is not in 'open': its scopes are s"):
         one.subscribe("engine", ALL, Tags({"d": "open"}), 0)
-    with pytest.raises(LocalProtocolError, match="component 'both' is in open, s, all of 'd': it must name one"):
-        one.advertise("both", ALL, Tags())
+    one.advertise("both", ALL, Tags())
+    assert sorted(one.advertised_by("both")[0][1].scopes) == [("d", "open"), ("d", "s")]
     one.advertise("both", ALL, Tags({"d": "open"}))
     with pytest.raises(LocalProtocolError, match="component 'dumb' is declared to publish nothing"):
         one.advertise("dumb", ALL, Tags())
