@@ -6,6 +6,7 @@ is known by its number in the log of what was published here. Without a [log] al
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,15 @@ from vicinal.scope.graph import ScopeGraph, Tags
 from vicinal.scope.publishing import heard
 from vicinal.siena.broker import Refused
 from vicinal.siena.holding import AGENT, Holder, agent_of, scope_of_agent
-from vicinal.wire import decode
+
+from ..log.scoped import event_of
 
 if TYPE_CHECKING:
     from .node import Node
 
 __all__ = ["AGENT", "Holding", "is_agent"]
+
+_log = logging.getLogger("vicinal.broker")
 
 # Seconds until what the disk refused is tried again.
 _AGAIN = 1.0
@@ -96,8 +100,12 @@ class Holding:
 
     async def _follow(self, agent: str, commits: Any) -> None:
         async for record in commits.follow(commits.log.first):
-            self.holder.take(agent, decode(record.event), record.offset, record.time)
-            self.release()
+            try:
+                self.holder.take(agent, event_of(record), record.offset, record.time)
+                self.release()
+            except Exception:  # whatever it is, it must not keep back what comes after it
+                self.holder.count("dropped: not readable")
+                _log.exception("offset %d of what %s holds", record.offset, agent)
 
     def took(self, agent: str, event: Event) -> None:
         """Of an agent that has no disk."""

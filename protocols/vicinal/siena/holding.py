@@ -106,12 +106,12 @@ class Holder:
         policy = None if outlet is None else outlet.policy_of(item[1])
         producer = producer_of(scope, "" if policy is None else policy.key())
         if item[2] <= self._highest(producer):
-            self._count("released before")
+            self.count("released before")
             return
         verdict = NOW if outlet is None else outlet.offer(item[1], item, since)
         if verdict == NOW:
             self._ready.append(_released(producer, item))
-        self._count("dropped: too much is held" if verdict == FULL else "held")
+        self.count("dropped: too much is held" if verdict == FULL else "held")
 
     def due(self, now: int) -> "list[Released]":
         """What is to be published now, in this order."""
@@ -125,9 +125,9 @@ class Holder:
         for one in ready:
             expires = one[2].attrs.get("Expires")
             if expires is not None and expires <= now:
-                self._count("dropped: expired while held")
+                self.count("dropped: expired while held")
             else:
-                self._count("released")
+                self.count("released")
                 found.append(one)
         return found
 
@@ -141,7 +141,7 @@ class Holder:
     def waiting(self, scope: str) -> int:
         return len(self._outlets[scope].waiting()) if scope in self._outlets else 0
 
-    def _count(self, what: str) -> None:
+    def count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
 
 

@@ -217,7 +217,7 @@ class Routes(Spread):
             for broker, tags in rows:
                 # With all its scopes in the other dimensions: it is to be let go in them.
                 others = [name for pair in journey.all_others for name in pair] if leaves else []
-                self._route(journey, broker, tags, scope, form, (tags.who, scope if leaves else "", *others))
+                self._route(journey, broker, tags, scope, form, (tags.who, scope if leaves else "") + tuple(others))
 
     def _choose(self, journey: Journey, scope: str, offered: "list[str]", form: "Event") -> "list[str]":
         """What comes again from the log goes to whom it went before, or where that is not known to one that the event

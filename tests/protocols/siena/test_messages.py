@@ -184,7 +184,7 @@ def test_a_packet_s_scopes_are_those_of_its_event() -> None:
     for message in MESSAGES[19:24]:
         item = item_of(message)
         refuse([*item[:4], [*item[4], "uk", True], *item[5:]], "scopes are not those|array of")
-        refuse([*item[:6], [[*item[6][0][:4], [*item[6][0][4], None]]], item[7]], "not an array of")
+        refuse([*item[:6], [[*item[6][0][:4], [*item[6][0][4], None]]], item[7]], "not an array")
 
 
 @spec("OVER-26")
