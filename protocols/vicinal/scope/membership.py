@@ -197,6 +197,10 @@ class Memberships:
         later = [time for time in times if time is not None and time > now]
         return min(later) if later else None
 
+    def ended_approvals(self, now: int) -> "list[str]":
+        """Names of whom one has come to its end."""
+        return [key[0] for key, value in self._approved.items() if value[1] is not None and value[1] <= now]
+
     def next_timeout(self, now: int) -> "int | None":
         """When the next approval ends: what stands by it is to be asked again then."""
         times = [until for _, until in self._approved.values() if until is not None and until > now]

@@ -38,14 +38,14 @@ class Governed(Quick):
     ) -> None:
         super().__init__(name, incarnation, graph, trace, pruning)
         self.administration = Administration()
-        self._unswept = False
+        self._unswept: set[str] | None = set()  # names whose rights have changed; None is all
 
     def admit(self, client: str, identity: "Identity", now: int) -> None:
         """Before anything else of it."""
         self.rights.now = now
         self.rights.admit(client, identity)
         if client in self._adverts or client in self._keys:
-            self._rights_changed()
+            self._rights_changed({identity.name})
 
     def clients(self) -> "set[str]":
         """Those that advertise or subscribe."""
@@ -92,7 +92,7 @@ class Governed(Quick):
                 self._send(neighbour, ("change", statement))
         if statement[0] in _MEMBERSHIP:
             self.administration.apply(statement, self.rights.memberships)
-            self._rights_changed()
+            self._rights_changed({statement[2]})
         self._actions.append(("administered", statement[0], statement))
 
     def _tell_statements(self, neighbour: str) -> None:
@@ -106,10 +106,14 @@ class Governed(Quick):
         self.rights.use_graph(graph)
         self._rights_changed()
 
-    def _rights_changed(self) -> None:
-        self.rights.refresh(self.rights.now)
+    def _rights_changed(self, names: "set[str] | None" = None) -> None:
+        """Of some names, or of all."""
+        self.rights.refresh(self.rights.now, names)
         self._forget_answers()
-        self._unswept = True
+        if names is None or self._unswept is None:
+            self._unswept = None
+        else:
+            self._unswept = self._unswept | names
 
     def next_timeout(self) -> "int | None":
         due, ends = super().next_timeout(), self.rights.due
@@ -119,26 +123,27 @@ class Governed(Quick):
         super().handle_timeout(now)
         self.rights.now = now
         if self.rights.due is not None and now >= self.rights.due:
-            self._rights_changed()
+            self._rights_changed(self.rights.ending(now))
 
     def actions(self) -> "list[tuple[Any, ...]]":
-        if self._unswept:
-            self._unswept = False
-            self._sweep()
+        if self._unswept is None or self._unswept:
+            names, self._unswept = self._unswept, set()
+            self._sweep(names)
         return super().actions()
 
-    def _sweep(self) -> None:
-        for client in sorted(self.clients()):
+    def _sweep(self, names: "set[str] | None") -> None:
+        clients = sorted(self.clients() if names is None else self.rights.clients_of(names, self.clients()))
+        for client in clients:
             if self.rights.moved(client):
                 self._actions.append(("ended", client, (0, "it is another component now", "moved")))
-        for client in sorted(self._adverts):
-            for number, kind in sorted(self._adverts[client].items()):
+        for client in clients:
+            for number, kind in sorted(self._adverts.get(client, {}).items()):
                 why = self.rights.hindrance(client, kind.tags, PUBLISH)
                 if why:
                     self.unadvertise(client, number)
                     self._actions.append(("ended", client, (number, why, self._how(client, "advert"))))
-        for client in sorted(self._keys):
-            for number in sorted(self._keys[client]):
+        for client in clients:
+            for number in sorted(self._keys.get(client, {})):
                 tags: Any = self.subscribed(client, number)
                 why = self.rights.hindrance(client, tags, SUBSCRIBE)
                 if why:

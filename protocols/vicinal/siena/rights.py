@@ -21,6 +21,7 @@ from .holding import AGENT, said_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from ..event import Event
@@ -120,19 +121,39 @@ class Rights:
         self._identities = {client: self._with_declared(one) for client, one in self._identities.items()}
         self.refresh(self.now)
 
-    def refresh(self, now: int) -> None:
-        """Nothing that was answered before counts."""
+    def refresh(self, now: int, names: "set[str] | None" = None) -> None:
+        """Nothing that was answered before counts; with names, of those alone: one of thousands is denied, or
+        expires."""
         self.now = max(now, self.now)
         self.generation += 1
-        self._answers = {}
-        self._outgoing = {}
         scopes = self.graph.scopes
-        self._ruled = sorted([(one.dimension, name) for name, one in scopes.items() if one.membership is not None])
+        if names is None:
+            self._answers = {}
+            self._outgoing = {}
+            self._ruled = sorted([(one.dimension, name) for name, one in scopes.items() if one.membership is not None])
+        else:
+            for held in (self._answers, self._outgoing):
+                for client in self.clients_of(names, list(held)):
+                    del held[client]
         times = [one.expires for one in self._identities.values() if one.expires is not None]
         soonest = self.memberships.next_timeout(self.now)
         later = [time for time in times if time > self.now] + ([] if soonest is None else [soonest])
         self.due = min(later) if later else None
         self.guarded = bool(scopes) and bool(self._ruled or times or not self.memberships.is_empty)
+
+    def clients_of(self, names: "set[str]", clients: "Iterable[str]") -> "list[str]":
+        """Of some clients those of these names."""
+        found = []
+        for client in clients:
+            identity = self._identities.get(client) or self._gone.get(client)
+            if (person(client) if identity is None else identity.name) in names:
+                found.append(client)
+        return found
+
+    def ending(self, now: int) -> "set[str]":
+        """Names of whom time has ended something."""
+        found = [one.name for one in self._identities.values() if one.expires is not None and one.expires <= now]
+        return set(found + self.memberships.ended_approvals(now))
 
     def moved(self, client: str) -> bool:
         """Whether it was placed as another component than it is now."""
