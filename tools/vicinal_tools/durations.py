@@ -1,5 +1,7 @@
 """Lengths of time on the command line: 90s, 30m, 8h, 7d."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 __all__ = ["Duration"]
@@ -7,7 +9,13 @@ __all__ = ["Duration"]
 _UNITS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class Duration(click.ParamType[int]):
+if TYPE_CHECKING:
+    Base = click.ParamType[int]
+else:  # of older versions it is not generic
+    Base = click.ParamType
+
+
+class Duration(Base):
     """In milliseconds."""
 
     name = "time"

@@ -104,7 +104,7 @@ class Publishing(Governed):
         """As `_divided`, of an event in scopes that visibility alone decides on: which subscriptions match it and which
         interfaces it passes say all, and most events are like some before."""
         if self.rights.due is not None and now >= self.rights.due:
-            self._rights_changed()
+            self._rights_changed(self.rights.ending(now))
         self.rights.saw(event, tags)
         topology = self.records.topology
         if topology is not self._plans_of or len(self._plans) >= _MAX_PLANS:
