@@ -18,7 +18,7 @@ from ..errors import LimitError, LocalProtocolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Hashable, Iterable, Mapping
     from typing import Any
 
     from ..event import Event
@@ -36,6 +36,8 @@ __all__ = ["MAX_LEVELS", "Scope", "ScopeGraph", "Tags"]
 MAX_LEVELS = 32
 # Pairs of scopes of which the ways between them are remembered, some 2 KB each.
 _MAX_WAYS = 10000
+# Interfaces that differ: so many are asked sooner than looked up.
+_ONE_BY_ONE = 64
 _NONE: "list[str]" = []
 
 
@@ -105,7 +107,10 @@ class ScopeGraph:
         self._connected: dict[str, set[str]] = {}
         self._steps: dict[tuple[str, bool], list[tuple[str, bool, Filter]]] = {}
         self._ways: dict[tuple[str, str], dict[tuple[str, bool], list[tuple[str, bool, Filter]]]] = {}
+        self._interfaces: list[Filter] | None = None
         self._passing: Index | None = None
+        self._asked: Event | None = None
+        self._answers: dict[str, bool] = {}
         self._between: dict[tuple[str, str | None], list[Filter]] = {}
         for scope in scopes:
             if scope.name in self.scopes:
@@ -279,19 +284,33 @@ class ScopeGraph:
             self._ways[(start, goal)] = found
         return found
 
-    def passing(self, event: "Event") -> "frozenset[str]":
-        """The interfaces that an event passes, of all scopes, by their text: all at once, and each text once."""
-        if self._passing is None:
-            from ..filter.index import Index
+    def passes(self, interface: "Filter", event: "Event") -> bool:
+        """Asked of one event at a time, for many goals: thousands of scopes have a handful of interfaces between
+        them."""
+        if event is not self._asked:
+            self._asked, self._answers = event, {}
+        known = self._answers.get(interface.text)
+        if known is None:
+            known = self._answers[interface.text] = interface.matches(event)
+        return known
 
-            self._passing = Index()
+    def passing(self, event: "Event") -> "Hashable":
+        """Which interfaces an event passes, of all scopes: the same for events that pass the same."""
+        if self._interfaces is None:
             texts: dict[str, Filter] = {}
             for edge in self._edges.values():
                 for interface in (edge.output, edge.input):
                     if interface is not None:
                         texts[interface.text] = interface
-            for text, interface in texts.items():
-                self._passing.add(text, interface)
+            self._interfaces = list(texts.values())
+            if len(self._interfaces) > _ONE_BY_ONE:
+                from ..filter.index import Index
+
+                self._passing = Index()
+                for text, interface in texts.items():
+                    self._passing.add(text, interface)
+        if self._passing is None:
+            return tuple([interface.matches(event) for interface in self._interfaces])
         return frozenset(self._passing.match(event))
 
     def interfaces_between(self, start: str, goal: "str | None") -> "list[Filter]":

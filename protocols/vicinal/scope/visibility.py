@@ -31,7 +31,7 @@ def visible_in(
         if state[0] == goal:
             return True
         for name, up, interface in ways.get(state, ()):
-            if (within is None or name in within) and interface.matches(event):
+            if (within is None or name in within) and graph.passes(interface, event):
                 front.append((name, up))
     return False
 

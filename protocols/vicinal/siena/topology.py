@@ -224,6 +224,6 @@ def blocked_for(graph: "ScopeGraph", event: "Event", tags: "Tags", wanted: "Goal
     found = []
     for (_, start), want in zip(tags.scopes, wanted):
         for interface in graph.interfaces_between(start, _end(want)):
-            if not interface.matches(event):
+            if not graph.passes(interface, event):
                 found.append(interface.text)
     return frozenset(found)
