@@ -8,7 +8,8 @@ policy       which members get an event: delivery and traverse
 publishing   when an event leaves a scope upwards
 session      scopes that reactions stay in; session_cpython keeps the context of a reaction
 membership   who may join, publish and subscribe
-manager      all of it together: moves events through the scopes of declared components
+spread       how an event moves up and down the scopes
+manager      all of it together, for declared components
 file_cpython the file of a deployment, read with all that is wrong in it
 
 judge, journey and notes are parts of the manager.

@@ -32,6 +32,8 @@ __all__ = ["MAX_LEVELS", "Scope", "ScopeGraph", "Tags"]
 
 # Scopes within scopes: an event goes down by recursion, and nobody draws a graph that is deeper.
 MAX_LEVELS = 32
+# Pairs of scopes of which the ways between them are remembered, some 2 KB each.
+_MAX_WAYS = 10000
 _NONE: "list[str]" = []
 
 
@@ -52,6 +54,7 @@ class Scope:
         publishing: "Iterable[Publishing]" = (),
         session: bool = False,
         membership: "Rule | None" = None,
+        holder: str = "",
     ) -> None:
         self.name = name
         self.dimension = dimension
@@ -64,6 +67,8 @@ class Scope:
         self.publishing = list(publishing)
         self.session = session
         self.membership = membership
+        self.holder = holder
+        """the broker that keeps what its publishing policies hold back; "": the first of those that are in it"""
 
     def advanced(self) -> str:
         """What makes it an advanced scope, for people; "" if nothing does."""
@@ -88,20 +93,19 @@ class ScopeGraph:
         """of a scope the components directly in it, in the order of their names"""
         self.advanced: str | None = None
         """the dimension whose scopes have mappings, policies or sessions"""
+        self.choosy: set[str] = set()
+        """scopes whose members are chosen among, by their own policies or those of a scope they are in"""
         self.dimensions: list[str] = []
         self._edges: dict[tuple[str, str], Edge] = {}
         self._inside: dict[tuple[str, str], list[str]] = {}
         self._connected: dict[str, set[str]] = {}
         self._steps: dict[tuple[str, bool], list[tuple[str, bool, Filter]]] = {}
-        # Each once: thousands of scopes have a handful of interfaces between them.
-        self.interfaces: dict[str, Filter] = {}
+        self._ways: dict[tuple[str, str], dict[tuple[str, bool], list[tuple[str, bool, Filter]]]] = {}
+        self._between: dict[tuple[str, str | None], list[Filter]] = {}
         for scope in scopes:
             if scope.name in self.scopes:
                 raise LocalProtocolError(f"scope {scope.name!r} is given twice")
             self.scopes[scope.name] = scope
-            for interface in (scope.output, scope.input):
-                if interface is not None:
-                    self.interfaces[interface.text] = interface
         for component in components:
             if component.name in self.components or component.name in self.scopes:
                 raise LocalProtocolError(f"component {component.name!r} is given twice, or is a scope too")
@@ -139,11 +143,7 @@ class ScopeGraph:
             if edge.above in given:
                 raise LocalProtocolError(f"scope {scope.name!r} has two edges to {edge.above!r}")
             given.append(edge.above)
-            made = edge.over(scope.output, scope.input)
-            self._edges[(scope.name, edge.above)] = made
-            for interface in (made.output, made.input):
-                if interface is not None:
-                    self.interfaces[interface.text] = interface
+            self._edges[(scope.name, edge.above)] = edge.over(scope.output, scope.input)
 
     def _check_levels(self) -> None:
         """Level by level from the top; there is no circle any more."""
@@ -166,6 +166,13 @@ class ScopeGraph:
                 )
             if what:
                 self.advanced, by = scope.dimension, name
+            if scope.traverse != "broadcast" or (scope.delivery is not None and scope.delivery.kind != "all"):
+                front = [name]
+                while front:
+                    at = front.pop()
+                    if at not in self.choosy:
+                        self.choosy.add(at)
+                        front.extend(self.subs.get(at, ()))
 
     def _place_components(self) -> None:
         for name in sorted(self.components):
@@ -238,18 +245,82 @@ class ScopeGraph:
         self._steps[key] = found
         return found
 
+    def ways(self, start: str, goal: str) -> "dict[tuple[str, bool], list[tuple[str, bool, Filter]]]":
+        """The steps that lie on some way between two scopes: of a thousand scopes a handful."""
+        known = self._ways.get((start, goal))
+        if known is not None:
+            return known
+        if len(self._ways) >= _MAX_WAYS:
+            self._ways = {}
+        forward: dict[tuple[str, bool], list[tuple[str, bool, Filter]]] = {}
+        front = [(start, True)]
+        while front:
+            at = front.pop()
+            if at not in forward:
+                forward[at] = self.steps(at[0], at[1])
+                front.extend([(name, up) for name, up, _ in forward[at]])
+        leading = set([at for at in forward if at[0] == goal])
+        grown = True
+        while grown:
+            more = [at for at in forward if at not in leading and any([one[:2] in leading for one in forward[at]])]
+            leading.update(more)
+            grown = bool(more)
+        found = {at: [one for one in forward[at] if one[:2] in leading] for at in leading}
+        if start in self.scopes and goal in self.scopes:
+            self._ways[(start, goal)] = found
+        return found
+
+    def interfaces_between(self, start: str, goal: "str | None") -> "list[Filter]":
+        """Each once, of all ways from a scope to another, or to anywhere."""
+        known = self._between.get((start, goal))
+        if known is not None:
+            return known
+        steps: list[tuple[str, bool, Filter]] = []
+        if goal is not None:
+            for some in self.ways(start, goal).values():
+                steps += some
+        else:
+            seen = set()
+            front = [(start, True)]
+            while front:
+                at = front.pop()
+                if at not in seen:
+                    seen.add(at)
+                    steps += self.steps(at[0], at[1])
+                    front.extend([(name, up) for name, up, _ in self.steps(at[0], at[1])])
+        found = list({interface.text: interface for _, _, interface in steps}.values())
+        if start in self.scopes and (goal is None or goal in self.scopes):
+            if len(self._between) >= _MAX_WAYS:
+                self._between = {}
+            self._between[(start, goal)] = found
+        return found
+
 
 class Tags:
-    """The scopes of an advertisement or a subscription, at most one for each dimension (seed 003, 3.5).
+    """The scopes of an advertisement or a subscription, at most one for each dimension (seed 003, 3.5); of a component
+    that an administrator put into several of one dimension, all of them: `alternatives` has at most one.
 
     `rest` is for the dimensions not named: bottom in an advertisement (heard in any scope of theirs), top in a
-    subscription (hears whatever the scope). Without it, what another names in such a dimension is not visible."""
+    subscription (hears whatever the scope). Without it, what another names in such a dimension is not visible.
 
-    __slots__ = ("rest", "scopes")
+    `who` is the client of a subscription where a policy chooses among clients, and "" where it makes no difference."""
 
-    def __init__(self, scopes: "Mapping[str, str] | Iterable[tuple[str, str]]" = (), rest: bool = True) -> None:
-        self.scopes: tuple[tuple[str, str], ...] = tuple(sorted(dict(scopes).items()))
+    __slots__ = ("rest", "scopes", "who")
+
+    def __init__(
+        self, scopes: "Mapping[str, str] | Iterable[tuple[str, str]]" = (), rest: bool = True, who: str = ""
+    ) -> None:
+        pairs: Any = scopes.items() if hasattr(scopes, "items") else scopes
+        self.scopes: tuple[tuple[str, str], ...] = tuple(sorted(set([tuple(pair) for pair in pairs])))
         self.rest = rest
+        self.who = who
+
+    def alternatives(self) -> "list[Tags]":
+        found: list[list[tuple[str, str]]] = [[]]
+        for dimension in sorted(set([name for name, _ in self.scopes])):
+            inside = [pair for pair in self.scopes if pair[0] == dimension]
+            found = [one + [pair] for one in found for pair in inside]
+        return [self] if len(found) == 1 else [Tags(one, self.rest, self.who) for one in found]
 
     def get(self, dimension: str) -> "str | None":
         for name, scope in self.scopes:
@@ -278,10 +349,12 @@ class Tags:
         return cls(found, rest)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tags) and self.scopes == other.scopes and self.rest == other.rest
+        if not isinstance(other, Tags):
+            return False
+        return self.scopes == other.scopes and self.rest == other.rest and self.who == other.who
 
     def __hash__(self) -> int:
-        return hash((self.scopes, self.rest))
+        return hash((self.scopes, self.rest, self.who))
 
     def __repr__(self) -> str:
-        return f"Tags({dict(self.scopes)!r}, rest={self.rest})"
+        return f"Tags({list(self.scopes)!r}, rest={self.rest})"

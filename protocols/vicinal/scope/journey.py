@@ -30,7 +30,7 @@ class Delivered:
 class Journey:
     """With the scopes and components that have taken it: shared by all that is held back of it."""
 
-    __slots__ = ("component", "event", "received", "starts", "taken", "visible")
+    __slots__ = ("came", "component", "event", "received", "starts", "taken", "visible")
 
     def __init__(self, component: str, event: "Event", starts: "list[str]") -> None:
         self.component = component
@@ -38,8 +38,18 @@ class Journey:
         self.starts = starts
         self.taken: set[str] = set()
         self.received: set[str] = set()
+        self.came: dict[str, str] = {}
+        """of a scope the one from which the event came into it"""
         self.visible: dict[str, str] = {}
         """of a consumer why it is not visible to it in the other dimensions, as far as it was asked"""
+
+    def path(self, scope: str) -> "tuple[str, ...]":
+        """From where it was published, or was held back, to a scope that has taken it."""
+        found = [scope]
+        while found[-1] in self.came and found[-1] not in self.starts:
+            found.append(self.came[found[-1]])
+        found.reverse()
+        return tuple(found)
 
     def item(self) -> "list[Any]":
         """As values of the wire but for the event, to be kept with what is held back."""

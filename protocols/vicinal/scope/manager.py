@@ -4,24 +4,19 @@
     next_timeout(now), handle_timeout(now)      what publishing policies held back
     done(delivery)                   of least-loaded
 
-An event goes up from the scopes of its producer, through outputs, mappings, sessions and publishing policies, as far as
-it gets; and from each of these scopes down, the innermost first, through inputs and mappings, to whom traverse and
-delivery policies choose. **A scope takes an event once**, in one form, and so does a component: up before down; of ways
-up the shortest; of ways down that of the innermost scope; then by names. Without mappings that is the visibility of
-seed 004, 3.1 and 3.2, whatever the order.
+How an event moves is in spread.py; here are the components, who of them may, and the publishing policies that hold it
+back on its way up. A component takes an event once.
 
 The dimensions that are not the advanced one judge the event as it was published (seed 003, 3.5). A component that is in
 no scope of the advanced dimension, and minds that not, gets it as it was published, too.
 """
 
 from ..errors import LocalProtocolError
-from . import session
 from .journey import Delivered, Journey
 from .judge import Judge
 from .membership import PUBLISH, SUBSCRIBE, Memberships
-from .notes import Note
-from .policy import ALL, BROADCAST, Chooser, tiers
 from .publishing import FULL, NOW, Outlet
+from .spread import Spread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,29 +25,24 @@ if TYPE_CHECKING:
     from ..event import Event
     from .component import Component
     from .graph import ScopeGraph
+    from .notes import Note
 
 __all__ = ["ScopeManager"]
 
 
-class ScopeManager:
-    """`note` is called with a Note for everything that happens to an event, for those who want to know why."""
-
+class ScopeManager(Spread):
     def __init__(
         self,
         graph: "ScopeGraph",
         memberships: "Memberships | None" = None,
         note: "Callable[[Note], None] | None" = None,
     ) -> None:
-        self.graph = graph
+        """`counts`: published = moved + refused; held = released + waiting + expired + closed; and delivered, full"""
+        self._outlets: dict[str, Outlet] = {}
+        super().__init__(graph, note)
         self.memberships = Memberships(graph) if memberships is None else memberships
         self.judge = Judge(graph, self.memberships)
-        self.note = note
-        self.counts: dict[str, int] = {}
-        """published = moved + refused; held = released + waiting + expired + closed; and delivered, full"""
-        self._choosers: dict[str, Chooser] = {}
-        self._outlets: dict[str, Outlet] = {}
         self._deliveries: list[Delivered] = []
-        self._build()
 
     def publish(self, name: str, event: "Event", now: int) -> "list[Delivered]":
         """Raises LocalProtocolError for a component that is not there or says what it did not advertise. One that may
@@ -118,15 +108,11 @@ class ScopeManager:
     def reload(self, graph: "ScopeGraph", now: int) -> "list[Delivered]":
         """Other scopes from now on. Choices, rates and conditions go on where a scope has the same policy as before."""
         held = self.waiting()
-        outlets, choosers = self._outlets, self._choosers
+        outlets = self._outlets
         self.graph = graph
         self.memberships.reload(graph)
         self.judge = Judge(graph, self.memberships)
-        self._outlets, self._choosers = {}, {}
         self._build()
-        for scope, chooser in choosers.items():
-            if scope in self._choosers and self._choosers[scope].delivery == chooser.delivery:
-                self._choosers[scope] = chooser
         for scope, outlet in outlets.items():
             if scope in self._outlets:
                 self._outlets[scope].inherit(outlet)
@@ -134,11 +120,9 @@ class ScopeManager:
         return self.restore(held, now)
 
     def _build(self) -> None:
-        for name, scope in self.graph.scopes.items():
-            if scope.delivery is not None and scope.delivery.kind != ALL:
-                self._choosers[name] = Chooser(scope.delivery)
-            if scope.publishing:
-                self._outlets[name] = Outlet(scope.publishing)
+        super()._build()
+        scopes = self.graph.scopes
+        self._outlets = {name: Outlet(scope.publishing) for name, scope in scopes.items() if scope.publishing}
 
     # Up
 
@@ -150,53 +134,7 @@ class ScopeManager:
         starts = self.judge.starts(component, now)
         return None if starts is None else [name for name in starts if self._enters(component.name, name, event)]
 
-    def _enters(self, below: str, scope: str, event: "Event") -> bool:
-        if session.enters(self.graph, event, scope):
-            return True
-        self._note("stopped", below, scope, f"it belongs to session {session.tag_of(self.graph, event)!r}", event)
-        return False
-
-    def _rise(self, journey: Journey, front: "list[tuple[str, Event]]", now: int) -> None:
-        graph = self.graph
-        order = []
-        while front:
-            following: list[tuple[str, Event]] = []
-            for scope, form in front:
-                if scope in journey.taken:
-                    continue
-                journey.taken.add(scope)
-                form = session.tagged(graph, form, scope)
-                order.append((scope, form))
-                self._note("in", scope, scope, "", form)
-                outlet = self._outlets.get(scope)
-                if outlet is not None:
-                    outlet.saw(form)
-                above = self._above(journey, scope, form)
-                if above and self._goes_now(journey, scope, form, now):
-                    following += self._crossed(scope, above)
-            front = following
-        for scope, form in order:
-            self._hand(journey, scope, form, (), now)
-
-    def _above(self, journey: Journey, scope: str, form: "Event") -> "list[tuple[str, Event]]":
-        found = []
-        for above in self.graph.scopes[scope].supers:
-            if above in journey.taken:
-                continue
-            got, why = self.graph.edge(scope, above).up(form)
-            if got is None:
-                self._note("stopped", scope, above, why, form)
-            elif self._enters(scope, above, got):
-                found.append((above, got))
-        return found
-
-    def _crossed(self, scope: str, above: "list[tuple[str, Event]]") -> "list[tuple[str, Event]]":
-        if self.note is not None:
-            for name, form in above:
-                self._note("up", scope, name, f"the output {self.graph.edge(scope, name).output}", form)
-        return above
-
-    def _goes_now(self, journey: Journey, scope: str, form: "Event", now: int) -> bool:
+    def _goes_up(self, journey: Journey, scope: str, form: "Event", now: int) -> bool:
         outlet = self._outlets.get(scope)
         if outlet is None:
             return True
@@ -232,69 +170,16 @@ class ScopeManager:
             self._note("dropped", scope, scope, why or "no superscope takes it any more", form)
             return
         self._count("released")
-        self._rise(journey, self._crossed(scope, above), now)
+        self._rise(journey, self._crossed(journey, scope, above), now)
 
     # Down
 
-    def _hand(
-        self, journey: Journey, scope: str, form: "Event", chain: "tuple[tuple[str, str], ...]", now: int
-    ) -> None:
-        here = self.graph.scopes[scope]
-        names = [name for name in self.graph.members.get(scope, ()) if self._takes(journey, name, scope, form, now)]
-        chooser = self._choosers.get(scope)
-        below = self._below(journey, scope, form)
-        if chooser is None and here.traverse == BROADCAST:
-            chosen = sorted(names + list(below))
-        else:
-            subs = [name for name in sorted(below) if self._anybody(journey, name, below[name], now, _Asked())]
-            offered = tiers(here.traverse, names, subs)
-            for name in names + subs:
-                if name not in offered:
-                    self._note("skipped", scope, name, f"{here.traverse}: others of {scope!r} come first", form)
-            chosen = offered if chooser is None else chooser.choose(offered, form)
-            for name in offered:
-                if name not in chosen and chooser is not None:
-                    self._note("skipped", scope, name, f"{chooser.delivery.kind} chose {chosen[0]!r}", form)
-        for name in chosen:
-            following = chain if chooser is None else chain + ((scope, name),)
-            if name not in below:
-                self._deliver(journey, name, scope, form, following)
-            elif name not in journey.taken:
-                journey.taken.add(name)
-                got = session.tagged(self.graph, below[name], name)
-                self._note("down", scope, name, f"the input {self.graph.edge(name, scope).input}", got)
-                if name in self._outlets:
-                    self._outlets[name].saw(got)
-                self._hand(journey, name, got, following, now)
+    def _members(self, journey: Journey, scope: str, form: "Event", now: int) -> "list[str]":
+        return [name for name in self.graph.members.get(scope, ()) if self._takes(journey, name, scope, form, now)]
 
-    def _below(self, journey: Journey, scope: str, form: "Event") -> "dict[str, Event]":
-        found: dict[str, Event] = {}
-        for name in self.graph.subs.get(scope, ()):
-            if name not in journey.taken:
-                got, why = self.graph.edge(name, scope).down(form)
-                if got is None:
-                    self._note("stopped", scope, name, why, form)
-                else:
-                    found[name] = got
-        return found
-
-    def _anybody(self, journey: Journey, scope: str, form: "Event", now: int, asked: "_Asked") -> bool:
-        """Whether somebody in a subscope would take it: no policy takes from all."""
-        known = asked.answer(scope, form)
-        if known is not None:
-            return known
-        note, self.note = self.note, None  # a question is nothing that happens to an event
-        inside = session.tagged(self.graph, form, scope)
-        found = False
-        for name in self.graph.members.get(scope, ()):
-            found = found or self._takes(journey, name, scope, inside, now)
-        if not found:
-            below = self._below(journey, scope, inside)
-            for name in sorted(below):
-                found = found or self._anybody(journey, name, below[name], now, asked)
-        self.note = note
-        asked.answers.append((scope, form, found))
-        return found
+    def _saw(self, journey: Journey, scope: str, form: "Event") -> None:
+        if scope in self._outlets:
+            self._outlets[scope].saw(form)
 
     def _takes(self, journey: Journey, name: str, scope: "str | None", form: "Event", now: int) -> bool:
         if name == journey.component or name in journey.received:
@@ -349,24 +234,3 @@ class ScopeManager:
         if name not in self.graph.components:
             raise LocalProtocolError(f"there is no component {name!r}")
         return self.graph.components[name]
-
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
-
-    def _note(self, kind: str, at: str, to: str, why: str, event: "Event") -> None:
-        if self.note is not None:
-            self.note(Note(kind, at, to, why, event))
-
-
-class _Asked:
-    """Answers of one question down a graph where ways meet again. A form is told apart as an object: it comes to two
-    scopes as one where nothing maps it."""
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[str, Event, bool]] = []
-
-    def answer(self, scope: str, form: "Event") -> "bool | None":
-        for name, other, found in self.answers:
-            if name == scope and other is form:
-                return found
-        return None

@@ -30,6 +30,7 @@ __all__ = [
     "TRAVERSES",
     "Chooser",
     "Delivery",
+    "hashed",
     "tiers",
 ]
 
@@ -117,13 +118,13 @@ def _by_key(key: bytes, members: "list[str]") -> str:
     """The highest of a score for each: when a member goes only its own keys move, and they spread over the others."""
     best, found = -1, ""
     for name in members:
-        score = _hash(key + b"\x00" + name.encode())
+        score = hashed(key + b"\x00" + name.encode())
         if score > best:
             best, found = score, name
     return found
 
 
-def _hash(data: bytes) -> int:
+def hashed(data: bytes) -> int:
     """FNV-1a, and a stir at the end: names that differ in their last letter must not be neighbours."""
     found = 0xCBF29CE484222325
     for byte in data:

@@ -11,6 +11,8 @@ order they came. `Publishing` is what a person wrote, `Outlet` the state of one 
 
 from ..errors import LimitError, LocalProtocolError
 from ..federation.flow import TokenBucket
+from ..filter import Filter
+from .policy import hashed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..event import Event
-    from ..filter import Filter
 
-__all__ = ["FULL", "HELD", "MAX_DELAY", "MAX_HELD", "NOW", "Outlet", "Publishing"]
+__all__ = ["FULL", "HELD", "MAX_DELAY", "MAX_HELD", "NOW", "Outlet", "Publishing", "heard", "policy_for"]
 
 # At a thousand a second and with a delay of a minute; what waits is in memory too, where it waits on disk.
 MAX_HELD = 65536
@@ -74,6 +75,11 @@ class Publishing:
 
     def same(self, other: "Publishing") -> bool:
         return all([getattr(self, name) == getattr(other, name) for name in self.__slots__])
+
+    def key(self) -> str:
+        """Short, and the same for what is the same: what it lets go is numbered under it."""
+        parts = [str(getattr(self, name)) for name in sorted(self.__slots__)]
+        return f"{hashed(chr(10).join(parts).encode()):016x}"
 
 
 class _Queue:
@@ -185,7 +191,29 @@ class Outlet:
                     queue.open, queue.bucket = other.open, other.bucket
 
     def _of(self, event: "Event") -> "_Queue | None":
+        policy = policy_for([queue.policy for queue in self._queues], event)
         for queue in self._queues:
-            if queue.policy.of is None or queue.policy.of.matches(event):
+            if queue.policy is policy:
                 return queue
         return None
+
+
+def policy_for(policies: "list[Publishing]", event: "Event") -> "Publishing | None":
+    """The first that speaks of it."""
+    for policy in policies:
+        if policy.of is None or policy.of.matches(event):
+            return policy
+    return None
+
+
+def heard(policies: "list[Publishing]") -> "Filter":
+    """All that the policies of a scope need to hear of."""
+    texts = []
+    for policy in policies:
+        if policy.of is None:
+            return Filter("TRUE")
+        texts += [one.text for one in (policy.of, policy.until, policy.closed_by) if one is not None]
+    try:
+        return Filter(" OR ".join([f"({text})" for text in texts]))
+    except LocalProtocolError:  # past the limits of a filter
+        return Filter("TRUE")

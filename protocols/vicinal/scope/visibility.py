@@ -14,6 +14,9 @@ __all__ = ["visible", "visible_in"]
 
 def visible_in(graph: "ScopeGraph", event: "Event", start: str, goal: str) -> bool:
     """Within one dimension: from a producer in one scope to a consumer in another."""
+    if start == goal:
+        return True
+    ways = graph.ways(start, goal)
     seen = set()
     front = [(start, True)]
     while front:
@@ -23,7 +26,7 @@ def visible_in(graph: "ScopeGraph", event: "Event", start: str, goal: str) -> bo
         seen.add(state)
         if state[0] == goal:
             return True
-        for name, up, interface in graph.steps(state[0], state[1]):
+        for name, up, interface in ways.get(state, ()):
             if interface.matches(event):
                 front.append((name, up))
     return False

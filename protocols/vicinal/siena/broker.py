@@ -13,14 +13,15 @@ the attribute `Trace` carries its trail: (broker, scopes, time) for each place i
 """
 
 from ..errors import LocalProtocolError
-from ..scope.visibility import visible_in
+from ..scope.graph import Tags
 from .forwarding import EVENTS
 from .kinds import Kinds
-from .quick import Quick
+from .quick import Advert, Quick
 from .records import Advertised, Record
+from .routing import AGENT, Routes
 from .streams import MAX_QUEUE
 from .telling import PRUNING
-from .topology import goal_of
+from .topology import blocked_for, first_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
 
     from ..event import Event
     from ..filter import Filter
-    from ..scope.graph import ScopeGraph, Tags
+    from ..scope.graph import ScopeGraph
+    from .delivering import Taker
+    from .interest import Subscription
     from .kinds import Kind
-    from .topology import Goal
+    from .routing import Route
 
 __all__ = ["PRUNING", "Broker", "Busy", "Refused"]
 
@@ -64,6 +67,8 @@ class Broker(Quick):
         self._advertised = Kinds(self._say_adverts)
         self._advertised_size = Advertised()
         self._leaving: dict[str, set[str]] = {}  # scope -> neighbours that may still send
+        self._routes = Routes(graph, self._matched, self._has_no_way)
+        self._routes.counts = self.counts
         self._say()
 
     # Neighbours and what is known of the overlay
@@ -169,6 +174,9 @@ class Broker(Quick):
         serves them has to drop them. A scope that is no more is left at once: nobody can name it any longer."""
         self.graph = graph
         self.records.use_graph(graph)
+        self._routes.use_graph(graph)
+        self._forget_audiences()
+        self._tell_anew()
         for scope in [scope for scope in self.scopes if scope not in graph]:
             self._leaving[scope] = set()
             self._left(scope, "")
@@ -178,7 +186,7 @@ class Broker(Quick):
 
     def clients_outside(self) -> "list[str]":
         """Those that advertise or subscribe in a scope where this broker is not, or no longer."""
-        found = [(client, kind.tags) for client, kinds in self._adverts.items() for kind in kinds.values()]
+        found = [(client, advert.tags) for client, adverts in self._adverts.items() for advert in adverts.values()]
         found.extend([(one.client, one.tags) for one in self.subscriptions.by_key.values()])
         return sorted({client for client, tags in found if not self._inside(tags)})
 
@@ -227,23 +235,31 @@ class Broker(Quick):
             number = max(held) + 1 if held else 1
         elif number in held:
             raise Refused(f"client {client!r} has an advertisement {number} already")
-        if not self._advertised.has(condition, tags):
-            refusal = self._advertised_size.refusal(condition, tags)
-            if refusal is not None:
-                raise Refused(refusal)
-            self._advertised_size.add(condition, tags)
-        held[number] = self._advertised.add(condition, tags)
+        kinds: list[Kind] = []
+        for one in tags.alternatives():
+            if not self._advertised.has(condition, one):
+                refusal = self._advertised_size.refusal(condition, one)
+                if refusal is not None:
+                    self._withdraw(kinds)
+                    raise Refused(refusal)
+                self._advertised_size.add(condition, one)
+            kinds.append(self._advertised.add(condition, one))
+        held[number] = Advert(condition, tags, kinds)
         self._asked(condition, True)
         return number
 
     def unadvertise(self, client: str, advert: int) -> None:
-        kind = self._adverts.get(client, {}).pop(advert, None)
-        if kind is None:
+        held = self._adverts.get(client, {}).pop(advert, None)
+        if held is None:
             raise Refused(f"client {client!r} has no advertisement {advert}")
-        self._advertised.remove(kind)
-        if not self._advertised.has(kind.filter, kind.tags):
-            self._advertised_size.remove(kind.filter, kind.tags)
-        self._asked(kind.filter, False)
+        self._withdraw(held.kinds)
+        self._asked(held.filter, False)
+
+    def _withdraw(self, kinds: "list[Kind]") -> None:
+        for kind in kinds:
+            self._advertised.remove(kind)
+            if not self._advertised.has(kind.filter, kind.tags):
+                self._advertised_size.remove(kind.filter, kind.tags)
 
     def subscribe(
         self,
@@ -262,23 +278,43 @@ class Broker(Quick):
             number = max(keys) + 1 if keys else 1
         elif number in keys:
             raise Refused(f"client {client!r} has a subscription {number} already")
-        one = self.subscriptions.add(client, number, condition, tags, durable)
-        keys[number] = one.key
-        self._local.add(one.key, condition)
-        self._asked(condition, True)
+        keys[number] = tuple([self._hear(client, number, condition, one, durable).key for one in tags.alternatives()])
         if durable:
             self._read_for(client, now)
         self._flush(sorted(self._out), now)
         return number
 
     def unsubscribe(self, client: str, number: int, now: int) -> None:
-        key = self._keys.get(client, {}).pop(number, None)
-        if key is None:
+        keys = self._keys.get(client, {}).pop(number, None)
+        if keys is None:
             raise Refused(f"client {client!r} has no subscription {number}")
+        for key in keys:
+            self._hear_no_more(key)
+        self._flush(sorted(self._out), now)
+
+    def _hear(self, client: str, number: int, condition: "Filter", tags: "Tags", durable: bool) -> "Subscription":
+        inside = self.graph.advanced is not None and tags.get(self.graph.advanced) in self.graph.choosy
+        who = client if inside or client.startswith(AGENT) else ""
+        one = self.subscriptions.add(client, number, condition, Tags(tags.scopes, tags.rest, who), durable)
+        self._local.add(one.key, condition)
+        self._asked(condition, True)
+        return one
+
+    def _hear_no_more(self, key: int) -> None:
         self._local.remove(key)
         self._asked(self.subscriptions.by_key[key].kind.filter, False)
         self.subscriptions.remove(key)
-        self._flush(sorted(self._out), now)
+
+    def _tell_anew(self) -> None:
+        """Other policies: where members are chosen among, they are told by name, and nowhere else."""
+        for client, numbers in self._keys.items():
+            for number, keys in numbers.items():
+                made = []
+                for key in keys:
+                    kind = self.subscriptions.by_key[key].kind
+                    made.append(self._hear(client, number, kind.filter, kind.tags, kind.durable).key)
+                    self._hear_no_more(key)
+                numbers[number] = tuple(made)
 
     def drop_client(self, client: str, now: int) -> None:
         """It is gone: so are its advertisements and subscriptions."""
@@ -303,37 +339,64 @@ class Broker(Quick):
             known.published = seq
             self._count("dropped: left the scope")
             return 0
-        mine = self._local.match(event)
-        is_for_here = self._is_for_here(tags)
-        goals = self._goals(event, tags, mine) if len(self.interest) or not is_for_here else []
-        for broker, _ in goals:
-            if not self.make_room(broker, now):
-                raise Busy(broker)
+        idle = self._is_for_here()
+        if idle and not tags.scopes and self.graph.advanced is None:
+            mine = self._local.match(event)
+            away = self._routes.visible(event, [tags], self.interest.match(event)) if len(self.interest) else []
+            here = [(event, ((),), self._audience(mine, tags, (), event))] if mine else []
+        else:
+            away, here = self._divided(self._routes.of(event, tags, now), idle)
+        for route in away:
+            if not self.make_room(route[0], now):
+                raise Busy(route[0])
         known.published = seq
         self._count("published")
-        here = 0
         if self._marks:
-            self._mark_due([broker for broker, _ in goals] + ([self.name] if mine else []), now)
-        if mine and is_for_here:
-            trail = ((self.name, (), now),) if self.trace or "Trace" in event.attrs else ()
-            audience = self._audience(mine, tags, (), event)
-            here = self._hand(event, trail, self._live(audience) if self.name in self._behind else audience)
-        if goals:
-            for broker, wanted in goals:
-                self._stream(broker).put(("live" if broker in self._behind else "event", event, tags, wanted))
-            self._flush(sorted({broker for broker, _ in goals}), now)
-        return len(goals) + here
+            self._mark_due([route[0] for route in away] + ([self.name] if here else []), now)
+        count = 0
+        traced = self.trace or "Trace" in event.attrs
+        for form, states, takers in here:
+            trail = tuple([(self.name, state, now) for state in states]) if traced else ()
+            count += self._hand(form, trail, self._live(takers) if self.name in self._behind else takers)
+        for broker, form, mapped, wanted in away:
+            self._stream(broker).put(("live" if broker in self._behind else "event", form, mapped, wanted))
+        brokers = sorted({route[0] for route in away})
+        self._flush(brokers, now)
+        return len(brokers) + bool(count)
+
+    def _divided(self, routes: "list[Route]", idle: bool) -> "tuple[list[Route], list[tuple[Event, Any, list[Taker]]]]":
+        """What goes to other brokers, or to this one over others; and what this one's own clients can have at once:
+        form, the states it is mapped through, and who takes it."""
+        away, here = [], []
+        for route in routes:
+            broker, form, tags, wanted = route
+            states = self._states_here(route) if idle and broker == self.name else None
+            if states is None:
+                away.append(route)
+            else:
+                here.append((form, states, self._audience(self._local.match(form), tags, wanted, form)))
+        return away, here
+
+    def _states_here(self, route: "Route") -> "Any":
+        """Through which an event comes to this broker's own clients; None if that takes a way over others."""
+        broker, form, tags, wanted = route
+        if not tags.scopes:
+            return ((),)
+        if not self._holds(tags):
+            return None
+        blocked = blocked_for(self.graph, form, tags, wanted)
+        step = self.records.topology.step(self.name, first_state(tags), broker, wanted, blocked)
+        return step.states if step is not None and step.hop is None else None
 
     def publish_again(self, reader: str, event: "Event", tags: "Tags", now: int) -> None:
         """From the log, in its order, for the durable subscriptions of one broker that catches up."""
-        mine = self._local.match(event) if reader == self.name else []
-        if mine and self._is_for_here(tags):
-            self._hand(event, (), self._lasting(self._audience(mine, tags, (), event)))
-            return
-        goals = self._goals(event, tags, mine, reader)
-        for _, wanted in goals:
-            self._stream(reader).put(("again", event, tags, wanted))
-        if goals:
+        routes = [route for route in self._routes.of(event, tags, now, again=True) if route[0] == reader]
+        away, here = self._divided(routes, self._is_for_here())
+        for form, _, takers in here:
+            self._hand(form, (), self._lasting(takers))
+        for _, form, mapped, wanted in away:
+            self._stream(reader).put(("again", form, mapped, wanted))
+        if away:
             self._flush([reader], now)
 
     def last_published(self, client: str) -> int:
@@ -359,32 +422,12 @@ class Broker(Quick):
                 raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
         return tags
 
-    def _goals(
-        self, event: "Event", tags: "Tags", mine: "list[int]", only: "str | None" = None
-    ) -> "list[tuple[str, Goal]]":
-        """The brokers that care and may see it, and the scopes in which they do. This one is among them, with the
-        subscriptions `mine`, unless its clients can have the event at once."""
-        matched = self.interest.match(event) if len(self.interest) else set()
-        if mine and not self._is_for_here(tags):
-            matched.update([(self.name, self.subscriptions.by_key[key].tags) for key in mine])
-        if only is not None:
-            matched = {one for one in matched if one[0] == only}
-        if not matched:
-            return []
-        found: list[tuple[str, Goal]] = []
-        blocked = self._blocked(event) if tags.scopes else frozenset()
-        for broker, subscribed in matched:
-            wanted = goal_of(tags, subscribed)
-            if wanted is None or (broker, wanted) in found:
-                continue
-            pairs = zip(tags.scopes, wanted)
-            if not all([scope is None or visible_in(self.graph, event, start[1], scope) for start, scope in pairs]):
-                continue
-            if tags.scopes and self._has_no_way(tags, broker, wanted, blocked):
-                self._count("dropped: no way within its scopes")
-            else:
-                found.append((broker, wanted))
-        return sorted(found, key=_by_name)
+    def _matched(self, event: "Event") -> "set[tuple[str, Tags]]":
+        """The brokers that care, this one among them, with the tags of the subscriptions for which they do."""
+        found = self.interest.match(event) if len(self.interest) else set()
+        held = self.subscriptions.by_key
+        found.update([(self.name, held[key].tags) for key in self._local.match(event)])
+        return found
 
     def _check_tags(self, tags: "Tags") -> None:
         for dimension, scope in tags.scopes:
@@ -419,7 +462,3 @@ class Broker(Quick):
             self._resume(source, content[1], now)
         elif kind == "mark":
             self._marked(source, content[1])
-
-
-def _by_name(goal: "tuple[str, Goal]") -> "tuple[str, str]":
-    return (goal[0], repr(goal[1]))

@@ -2,7 +2,7 @@
 
 from ..scope.visibility import visible
 from .producers import Producers
-from .topology import goal_of
+from .topology import chosen_of, goal_of, meets
 from .yielding import Yielding
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ class Delivering(Yielding):
         self, name: str, incarnation: int, graph: "ScopeGraph", trace: bool, pruning: "tuple[str, ...]"
     ) -> None:
         super().__init__(name, incarnation, graph, trace, pruning)
-        self._keys: dict[str, dict[int, int]] = {}  # client -> its numbers -> keys
+        self._keys: dict[str, dict[int, tuple[int, ...]]] = {}  # client -> its numbers -> keys
         self._deliveries: list[Delivery] = []
         self._producers = Producers(self._is_client, self._count)
         self._audiences: dict[Any, list[Taker]] = {}
@@ -48,7 +48,7 @@ class Delivering(Yielding):
     def _audience(self, keys: "list[int]", tags: "Tags", wanted: "Goal", event: "Event") -> "list[Taker]":
         """The clients of these subscriptions that have the scopes wanted, each with the subscriptions that see the
         event (which counts only where there are scopes)."""
-        plain = tags.rest and not tags.scopes
+        plain = tags.rest and not tags.scopes and not wanted and self.graph.advanced is None
         known = tuple(keys)
         if plain and known in self._audiences:
             return self._audiences[known]
@@ -59,7 +59,7 @@ class Delivering(Yielding):
         found: list[Taker] = []
         size = len(known) + _ENTRY
         for client, some in held.items():
-            if not plain and not any([goal_of(tags, one.tags) == wanted for one in some]):
+            if not plain and not any([self._wants(tags, one, wanted) for one in some]):
                 continue
             if len(some) == 1:
                 found.append(some[0].taker)
@@ -69,7 +69,7 @@ class Delivering(Yielding):
                 seen = [
                     one.number
                     for one in some
-                    if plain or goal_of(tags, one.tags) == wanted or visible(self.graph, event, tags, one.tags)
+                    if plain or self._wants(tags, one, wanted) or self._sees(event, tags, one)
                 ]
                 found.append((client, tuple(sorted(seen))))
                 size += _SEVERAL
@@ -79,6 +79,21 @@ class Delivering(Yielding):
             self._remembered += size
             self._audiences[known] = found
         return found
+
+    def _wants(self, tags: "Tags", one: "Subscription", wanted: "Goal") -> bool:
+        """Whether a subscription is what the goal of an event means."""
+        if not meets(goal_of(tags, one.tags), wanted):
+            return False
+        client, scope = chosen_of(wanted, len(tags.scopes))
+        if client:
+            return one.client == client and scope in ("", one.tags.get(self.graph.advanced or ""))
+        if self.graph.advanced is None or tags.get(self.graph.advanced) is not None:
+            return True
+        return (one.tags.get(self.graph.advanced) or "") == scope
+
+    def _sees(self, event: "Event", tags: "Tags", one: "Subscription") -> bool:
+        """Without an advanced dimension that is a matter of visibility alone."""
+        return self.graph.advanced is None and visible(self.graph, event, tags, one.tags)
 
     def _forget_audiences(self) -> None:
         self._audiences.clear()

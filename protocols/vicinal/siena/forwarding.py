@@ -109,7 +109,7 @@ class Forwarder:
                 continue
             for number, packet in stream.ready(now):
                 is_event = packet[0] in EVENTS
-                key = (packet[0], packet[1].identity if is_event else packet[1:2])
+                key = (packet[0], (id(packet[1]), packet[2]) if is_event else packet[1:2])
                 target = (broker, stream.incarnation, stream.epoch, number, packet[3] if is_event else ())
                 batches.setdefault(key, (packet, []))[1].append(target)
         for packet, targets in batches.values():
@@ -124,7 +124,7 @@ class Forwarder:
         wanted: Goal = ()
         if packet[0] in EVENTS:
             state, wanted = first_state(packet[2]), packet[3]
-            if self._has_no_way(packet[2], broker, wanted, self._blocked(packet[1])):
+            if self._has_no_way(packet[1], packet[2], broker, wanted):
                 # There was one when it was published. If none comes back, it is not to be seen there any more.
                 if now - stream.stuck.setdefault(number, now) < PATIENCE:
                     return
@@ -136,15 +136,13 @@ class Forwarder:
         target: Target = (broker, stream.incarnation, stream.epoch, number, wanted)
         self._forward(0, self.name, self.incarnation, state, packet, [target], (), now)
 
-    def _has_no_way(self, tags: "Tags", broker: str, wanted: "Goal", blocked: "Blocked") -> bool:
+    def _has_no_way(self, event: "Event", tags: "Tags", broker: str, wanted: "Goal") -> bool:
         """Whether a broker can be reached, but not within the scopes of an event. (Out of reach is another matter.)"""
         topology = self.records.topology
         if topology.towards(self.name, broker) is None:
             return False
+        blocked = blocked_for(self.graph, event, tags, wanted)
         return topology.step(self.name, first_state(tags), broker, wanted, blocked) is None
-
-    def _blocked(self, event: "Event") -> "Blocked":
-        return blocked_for(self.graph, event)
 
     def _forget(self, broker: str, number: int) -> None:
         stream = self._out[broker]
@@ -171,11 +169,15 @@ class Forwarder:
         if not all([scope in self.scopes for scope, _ in state]):
             self._count("dropped: not in its scopes")
             return
-        blocked: Blocked = self._blocked(content[1]) if state else frozenset()
+        blocked: Blocked = frozenset()
+        of: Any = None  # the goal that it is for: many targets have the same
         traced = self.trace or (content[0] in EVENTS and "Trace" in content[1].attrs)
         topology = self.records.topology
         groups: dict[Any, list[Any]] = {}
         for target in targets:
+            if state and of != target[4]:
+                of = target[4]
+                blocked = blocked_for(self.graph, content[1], content[2], of)
             step = topology.step(self.name, state, target[0], target[4], blocked)
             if step is None or (step.hop is not None and (hops >= MAX_HOPS or step.hop not in self._links)):
                 self._count("lost on the way")

@@ -179,6 +179,8 @@ def _packets_item(message: "Message") -> "list[Any]":
         body = [CONTENTS[kind], encode_event(content[1]), content[2].item()]
     elif kind == "add":
         body = [1, content[1], str(content[2]), content[3].item()]
+        if content[3].who:
+            body.append(content[3].who)
     elif kind == "remove":
         body = [2, content[1]]
     elif kind == "hold":
@@ -187,10 +189,16 @@ def _packets_item(message: "Message") -> "list[Any]":
         body = [7, content[1]]
     elif kind == "mark":
         body = [8, content[1]]
+    elif kind == "load":
+        body = [9, content[1], content[2]]
     else:
         body = [3]
-    flat = [[broker, inc, epoch, number, list(wanted)] for broker, inc, epoch, number, wanted in targets]
+    flat = [[broker, inc, epoch, number, _goal_item(wanted)] for broker, inc, epoch, number, wanted in targets]
     return [hops, source, incarnation, _state_item(state), body, flat, _trail_item(trail)]
+
+
+def _goal_item(wanted: "Any") -> "list[Any]":
+    return [list(want) if type(want) is tuple else want for want in wanted]
 
 
 def _state_item(state: "Any") -> "list[Any]":

@@ -262,15 +262,14 @@ def _filter(value: "Any") -> Filter:
     return Filter(_text(value))
 
 
-def _tags(value: "Any") -> Tags:
+def _tags(value: "Any", who: str = "") -> Tags:
     flat = _list(value)
     if not len(flat) % 2:
         raise RemoteProtocolError(f"{_shown(value)} are not tags: rest, then dimensions and scopes")
     found = [(_scope(flat[at]), _scope(flat[at + 1])) for at in range(1, len(flat), 2)]
-    tags = Tags(found, _bool(flat[0]))
-    if list(tags.scopes) != found:
+    if any([found[at][0] >= found[at + 1][0] for at in range(len(found) - 1)]):
         raise RemoteProtocolError(f"{_shown(value)}: a dimension is twice or out of order")
-    return tags
+    return Tags(found, _bool(flat[0]), who)
 
 
 def _state(value: "Any") -> "Any":
@@ -293,8 +292,9 @@ def _content(value: "Any") -> "Any":
         if event.identity is None:
             raise RemoteProtocolError(f"event {event.subject!r} has no identity")
         return (_EVENTS[kind], event, _tags(body[2]))
-    if kind == 1 and len(body) == 4:
-        return ("add", _uint(body[1]), _filter(body[2]), _tags(body[3]))
+    if kind == 1 and len(body) in (4, 5):
+        who = _name(body[4]) if len(body) == 5 else ""
+        return ("add", _uint(body[1]), _filter(body[2]), _tags(body[3], who))
     if kind == 2 and len(body) == 2:
         return ("remove", _uint(body[1]))
     if kind == 3 and len(body) == 1:
@@ -305,13 +305,32 @@ def _content(value: "Any") -> "Any":
         return ("resume", None if body[1] is None else _uint(body[1]))
     if kind == 8 and len(body) == 2:
         return ("mark", _uint(body[1]))
+    if kind == 9 and len(body) == 3:
+        return ("load", _name(body[1]), _uint(body[2]))
     raise RemoteProtocolError(f"{_shown(value)} is no packet")
 
 
 def _target(value: "Any", dimensions: int) -> "Any":
     broker, incarnation, epoch, number, wanted = _list(value, 5)
-    goal = tuple([None if scope is None else _scope(scope) for scope in _list(wanted, dimensions)])
-    return (_name(broker), _uint(incarnation), _uint(epoch), _uint(number), goal)
+    goal = [_want(want) for want in _list(wanted)]
+    if len(goal) == dimensions + 1:
+        goal[-1] = _chosen(wanted[-1])
+    elif len(goal) != dimensions:
+        raise RemoteProtocolError(f"{_shown(wanted)} is not an array of {dimensions} scopes wanted")
+    return (_name(broker), _uint(incarnation), _uint(epoch), _uint(number), tuple(goal))
+
+
+def _want(value: "Any") -> "Any":
+    """A scope, any, or a path to one."""
+    if type(value) is list and value:
+        return tuple([_scope(name) if name != "" else "" for name in value])
+    return None if value is None else _scope(value)
+
+
+def _chosen(value: "Any") -> "Any":
+    """A client and a scope, each "" where any will do."""
+    client, scope = _list(value, 2)
+    return (_name(client) if client != "" else "", _scope(scope) if scope != "" else "")
 
 
 def _shown(value: "Any") -> str:

@@ -28,7 +28,18 @@ if TYPE_CHECKING:
     from .delivering import Taker
     from .kinds import Kind
 
-__all__ = ["Quick"]
+__all__ = ["Advert", "Quick"]
+
+
+class Advert:
+    """`kinds`: one for each of the tags' alternatives."""
+
+    __slots__ = ("filter", "kinds", "tags")
+
+    def __init__(self, filter: "Filter", tags: "Tags", kinds: "list[Kind]") -> None:
+        self.filter = filter
+        self.tags = tags
+        self.kinds = kinds
 
 
 class Quick(Delivering):
@@ -37,7 +48,7 @@ class Quick(Delivering):
     ) -> None:
         super().__init__(name, incarnation, graph, trace, pruning)
         self.interest = Interest(self._asked)
-        self._adverts: dict[str, dict[int, Kind]] = {}  # client -> its numbers -> what it advertises
+        self._adverts: dict[str, dict[int, Advert]] = {}  # client -> its numbers -> what it advertises
         self._local = Index()
         self._runs: Any = None
         self._singles: Any = None
@@ -112,22 +123,22 @@ class Quick(Delivering):
     def _is_here_only(self, client: str, advert: int) -> bool:
         """Whether what a client publishes can go to this broker's clients at once, as far as its tags say."""
         held = self._adverts.get(client, {}).get(advert)
-        return held is not None and not self.trace and self._is_for_here(held.tags)
+        return held is not None and not self.trace and not held.tags.scopes and self._is_for_here()
 
     def _takers(self, client: str, advert: int, event: "Event") -> "list[Taker] | None":
         """Who gets an event; None if it may not be published, or others want it too."""
         held = self._adverts.get(client, {}).get(advert)
         if held is None or self.trace or held.tags.scopes or event.producer != client:
             return None
+        if self.graph.advanced is not None:
+            return None
         if not held.filter.matches(event) or (len(self.interest) and self.interest.match(event)):
             return None
         return [one for one in self._audience(self._local.match(event), held.tags, (), event) if one[0] != client]
 
-    def _is_for_here(self, tags: "Tags") -> bool:
-        """Whether the broker's own clients can have an event at once: it is in no scope that it would have to be mapped
-        out of, perhaps elsewhere, and none before it is still on such a way."""
-        if tags.scopes:
-            return False
+    def _is_for_here(self) -> bool:
+        """Whether the broker's own clients can have an event at once: none before it is still on a way out of a scope
+        and back."""
         stream = self._out.get(self.name)
         if stream is None or not stream.packets:
             return True

@@ -7,6 +7,9 @@ the same one, so that each takes one step and leaves the rest to the next.
 
     state   one (scope, going up) for each dimension of the advertisement, in the order of its tags; () when it has none
     goal    for each of these dimensions the scope of the subscription, or None where it takes any
+            of an event that scopes on its way have made another: the path to that scope, for what it was published as
+            is not known on the way; and where that matters, at the end (client, scope): a client that was chosen, and
+            the scope of the advanced dimension when the event was published in none
 
 A Topology never changes; brokers that share a view may share it, and what it has worked out.
 """
@@ -20,10 +23,12 @@ if TYPE_CHECKING:
     from ..scope.graph import ScopeGraph, Tags
 
     State: TypeAlias = "tuple[tuple[str, bool], ...]"
-    Goal: TypeAlias = "tuple[str | None, ...]"
-    Blocked: TypeAlias = "frozenset[str]"
+    Path: TypeAlias = "tuple[str, ...]"
+    Goal: TypeAlias = "tuple[str | Path | None, ...]"
+    # Interfaces that an event does not pass, by their text; or a goal with paths.
+    Blocked: TypeAlias = "frozenset[str] | Goal"
 
-__all__ = ["Step", "Topology", "blocked_for", "first_state", "goal_of"]
+__all__ = ["Step", "Topology", "blocked_for", "chosen_of", "first_state", "goal_of", "has_paths", "meets"]
 
 _MAX_REMEMBERED = 20000
 
@@ -100,11 +105,27 @@ class Topology:
         """The states that a broker at the boundary of two scopes may map to, one dimension at a time."""
         found = []
         mine = self.members.get(broker, frozenset())
+        if type(blocked) is tuple:
+            for i, (scope, up) in enumerate(state):
+                step = self._along(blocked[i], scope, up)
+                if step is not None and step[0] in mine:
+                    found.append(state[:i] + (step,) + state[i + 1 :])
+            return found
         for i, (scope, up) in enumerate(state):
             for name, still, interface in self.graph.steps(scope, up):
                 if name in mine and interface.text not in blocked:
                     found.append(state[:i] + ((name, still),) + state[i + 1 :])
         return found
+
+    def _along(self, path: "str | Path | None", scope: str, up: bool) -> "tuple[str, bool] | None":
+        """The next scope on a path, if the graph has that step."""
+        if type(path) is not tuple or scope not in path[:-1]:
+            return None
+        following = path[path.index(scope) + 1]
+        for name, still, _ in self.graph.steps(scope, up):
+            if name == following:
+                return (name, still)
+        return None
 
 
 class _Search:
@@ -150,14 +171,27 @@ class _Search:
 
 
 def arrived(state: "State", wanted: "Goal") -> bool:
-    return all([want is None or scope == want for (scope, _), want in zip(state, wanted)])
+    return all([want is None or scope == _end(want) for (scope, _), want in zip(state, wanted)])
+
+
+def _end(want: "str | Path | None") -> "str | None":
+    return want[-1] if type(want) is tuple else want  # type: ignore[return-value]
+
+
+def has_paths(wanted: "Goal", dimensions: int) -> bool:
+    return any([type(want) is tuple for want in wanted[:dimensions]])
+
+
+def chosen_of(wanted: "Goal", dimensions: int) -> "Path":
+    """(client, scope) at the end of a goal, each "" where any will do."""
+    return wanted[dimensions] if len(wanted) > dimensions else ("", "")  # type: ignore[return-value]
 
 
 def first_state(tags: "Tags") -> "State":
     return tuple([(scope, True) for _, scope in tags.scopes])
 
 
-def goal_of(advertised: "Tags", subscribed: "Tags") -> "Goal | None":
+def goal_of(advertised: "Tags", subscribed: "Tags") -> "tuple[str | None, ...] | None":
     """The scopes an event must reach for a subscription; None if it cannot be visible there (seed 003, 3.5)."""
     if not advertised.rest and any([advertised.get(dimension) is None for dimension, _ in subscribed.scopes]):
         return None
@@ -170,6 +204,19 @@ def goal_of(advertised: "Tags", subscribed: "Tags") -> "Goal | None":
     return tuple(wanted)
 
 
-def blocked_for(graph: "ScopeGraph", event: "Event") -> "Blocked":
-    """The interfaces that an event does not pass, by their text."""
-    return frozenset([text for text, interface in graph.interfaces.items() if not interface.matches(event)])
+def meets(goal: "tuple[str | None, ...] | None", wanted: "Goal") -> bool:
+    """Whether what has come to the scopes wanted is at a subscription's goal."""
+    return goal is not None and all([one == _end(want) for one, want in zip(goal, wanted)])
+
+
+def blocked_for(graph: "ScopeGraph", event: "Event", tags: "Tags", wanted: "Goal") -> "Blocked":
+    """What keeps an event from going any other way: the path it must take; or the interfaces that it does not pass, as
+    far as they lie on its ways."""
+    if has_paths(wanted, len(tags.scopes)):
+        return wanted[: len(tags.scopes)]
+    found = []
+    for (_, start), want in zip(tags.scopes, wanted):
+        for interface in graph.interfaces_between(start, _end(want)):
+            if not interface.matches(event):
+                found.append(interface.text)
+    return frozenset(found)

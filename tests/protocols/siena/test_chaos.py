@@ -9,7 +9,17 @@ from unittest import mock
 
 import pytest
 
-from vicinal.siena import broker, delivering, forwarding, kinds, run_matching_cpython, streams, telling, topology
+from vicinal.siena import (
+    broker,
+    delivering,
+    forwarding,
+    kinds,
+    routing,
+    run_matching_cpython,
+    streams,
+    telling,
+    topology,
+)
 from vicinal.siena.messages import delivery
 from vicinal_tools.sim.chaos import run
 
@@ -67,8 +77,8 @@ def all_get_all(self, run, takers):
 
 MUTANTS = {
     "scopes are not checked on the way": (topology.Topology, "admits", lambda self, broker, state: True),
-    "scopes are checked at subscribing only": ((broker, delivering, telling), "goal_of", any_goal),
-    "interfaces are ignored": (forwarding, "blocked_for", lambda graph, event: frozenset()),
+    "scopes are checked at subscribing only": ((routing, delivering, telling), "goal_of", any_goal),
+    "interfaces are ignored": (forwarding, "blocked_for", lambda *_: frozenset()),
     "covering is guessed from an example": (kinds, "_covers", guessed),
     "advertisements never overlap": (telling, "overlaps", lambda a, b: False),
     "nothing is put in order or kept from coming twice": (streams.Incoming, "take", unordered),

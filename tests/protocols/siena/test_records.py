@@ -55,7 +55,12 @@ def test_what_is_advertised_is_counted_as_it_is_said(seed: int) -> None:
                 except Refused:
                     continue
                 held.append((client, number))
-            kinds = {(str(kind.filter), kind.tags) for some in one._adverts.values() for kind in some.values()}
+            kinds = {
+                (str(kind.filter), kind.tags)
+                for some in one._adverts.values()
+                for held in some.values()
+                for kind in held.kinds
+            }
             flat = [[text, tags.item()] for text, tags in kinds]
             assert one._advertised_size.items == sum(map(items_of, flat)) <= 40
             assert one._advertised_size.bytes == sum([len(records.dumps(each)) for each in flat]) <= 150
