@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vicinal.control import SUBJECT
 from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
 from vicinal.federation.flow import TokenBucket
@@ -307,6 +308,8 @@ class Service:
                 except LocalProtocolError as error:
                     self._refused(queue, number, error)
                     continue
+            if self.config.pseudonyms is not None and event.subject != SUBJECT:
+                event = self.config.pseudonyms.hide(event, self.now())
             numbers.append(number)
             events.append(event)
         await self._give(queue, numbers, events)
@@ -348,6 +351,8 @@ class Service:
             return await adapter.inject(data)
         if self.config.mapping is not None:
             event = self.config.mapping.outward(event)
+        if self.config.pseudonyms is not None and event.subject != SUBJECT:
+            event = self.config.pseudonyms.hide(event, self.now())
         return await adapter.publish(event)
 
     def _acknowledged(self, queue: Queue, numbers: list[int], done: "asyncio.Future[Any]") -> None:
