@@ -126,6 +126,18 @@ class Store:
             for row in rows
         ]  # fmt: skip
 
+    def signs(self) -> list[tuple[str, int | None, list[int]]]:
+        """What monitors show, and which limits they may have subscriptions for."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(sql.select(tables.signs)).mappings().all()
+        return [(row["monitor"], row["shown"], row["standing"]) for row in rows]
+
+    def set_sign(self, monitor: str, shown: int | None, standing: list[int]) -> None:
+        with self._engine.begin() as connection:
+            connection.execute(sql.delete(tables.signs).where(tables.signs.c.monitor == monitor))
+            row = {"monitor": monitor, "shown": shown, "standing": list(standing)}
+            connection.execute(sql.insert(tables.signs), [row])
+
     # Cases
 
     def cases(self, state: str | None = None, since: int | None = None, plate: str | None = None) -> list[Case]:
@@ -187,6 +199,13 @@ class Store:
         with self._engine.connect() as connection:
             rows = connection.execute(query.order_by(column.time, column.vehicle)).mappings().all()
         return [_sighting(row) for row in rows]
+
+    def span(self) -> tuple[int | None, int | None]:
+        """From when to when vehicles were seen."""
+        column = tables.sightings.c.time
+        with self._engine.connect() as connection:
+            first, last = connection.execute(sql.select(sql.func.min(column), sql.func.max(column))).one()
+        return first, last
 
     def counts(self) -> dict[str, int]:
         with self._engine.connect() as connection:

@@ -14,7 +14,7 @@ from sqlalchemy import (
     Text,
 )
 
-__all__ = ["cases", "evidence", "meta", "metadata", "quarantine", "rules", "sightings", "steps"]
+__all__ = ["cases", "evidence", "meta", "metadata", "quarantine", "rules", "sightings", "signs", "steps"]
 
 metadata = MetaData()
 
@@ -35,6 +35,15 @@ rules = Table(
     Column("hours", String(64)),
     Column("source", String(128), nullable=False),
     Column("until", BigInteger),
+)
+
+
+signs = Table(
+    "traffic_signs",
+    metadata,
+    Column("monitor", String(64), primary_key=True),
+    Column("shown", Integer),
+    Column("standing", JSON, nullable=False),
 )
 
 
