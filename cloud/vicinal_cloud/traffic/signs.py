@@ -18,7 +18,7 @@ from vicinal.event import Event
 
 __all__ = ["Sign", "Signs", "filter_of"]
 
-AGAIN = 5_000
+AGAIN = 1_000
 KEPT = 1_000
 """requests whose answers are known"""
 

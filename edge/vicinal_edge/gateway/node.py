@@ -99,8 +99,9 @@ class Node:
         self.store = store
         self.now = now
         self.place: tuple[int, int] | None = config.place.fixed
-        self.watch: Callable[[str, Event], None] | None = None
-        """told of every event that is accepted for a service, if somebody wants to look on"""
+        self.watch: Callable[[str, str, Event], None] | None = None
+        """somebody who looks on: told ("accepted", service, event) of every event that is to be published there, and
+        ("acknowledged", service, event) when it was, of adapters that take one at a time"""
         self._loop = asyncio.get_running_loop()
         first = reserve(config.state / "numbers")
         self._reserved = first + BLOCK
@@ -298,7 +299,7 @@ class Node:
         waits: list[asyncio.Future[int]] = []
         for name, event in deliveries:
             if self.watch is not None:
-                self.watch(name, event)
+                self.watch("accepted", name, event)
             service = self.services[name]
             if event.subject != SUBJECT or event.get("Type") == Publication.type:
                 if source and isinstance(service.queue, StoredQueue):

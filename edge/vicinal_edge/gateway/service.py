@@ -290,6 +290,12 @@ class Service:
             queue.done((number,))
         else:
             acknowledged.add_done_callback(partial(self._acknowledged, queue, [number]))
+            if self._node.watch is not None:
+                acknowledged.add_done_callback(partial(self._watched, event))
+
+    def _watched(self, event: Event, done: "asyncio.Future[Any]") -> None:
+        if self._node.watch is not None and not done.cancelled() and done.exception() is None:
+            self._node.watch("acknowledged", self.service, event)
 
     async def _send_many(self, queue: Queue, flights: list[tuple[int, Event]]) -> None:
         """As _send for each, in order; what goes through a tunnel is none of the adapter's events."""

@@ -169,8 +169,9 @@ class City:
         return get(f"{self.parts[name].said['status']}/status")
 
     def is_set(self, monitor: str) -> bool:
-        found = self.status(monitor)
-        goals = [goal for one in found["requests"] for goal in one["services"].values()]
+        """Its own requests; those of the office are on its signs."""
+        found = [one for one in self.status(monitor)["requests"] if not one["opaque"]]
+        goals = [goal for one in found for goal in one["services"].values()]
         return bool(goals) and all(goal["state"] == "applied" for goal in goals)
 
     # Doing

@@ -5,7 +5,8 @@
                                           its own gateway ◀────────┘ ──▶ STEAM on the virtual radio, where the car is
 
 A car's bus, gateway, radio and state are its own; the event loop is shared, to spare two cores the rest. What each
-gateway accepts for the air is written down with where the car really was: the ground truth (truth.jsonl).
+gateway accepts for the air is written down, when it has been said, and where the car was: the ground truth
+(truth.jsonl).
 
 It drives from the start and says nothing until SIGUSR1; SIGUSR2 makes it silent again, SIGTERM ends it.
 """
@@ -15,6 +16,7 @@ import contextlib
 import json
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +52,17 @@ class Car:
         self._config = loads(vehicle_config(air, self.name, self.channel).encode(), home / "gateway.toml")
         self._mapping = read_mapping((folder / "speed.toml").read_text(), "speed.toml")
         self._bus: can.BusABC | None = None
+        self._saying: asyncio.Future[None] | None = None
         self.server: Server | None = None
 
     async def start(self) -> None:
         self._bus = await asyncio.to_thread(can.Bus, interface="vicinal", channel=self.channel, can_filters=[])
         self.server = await Server.start(self._config)
         self.follow()
+
+    async def silent(self) -> None:
+        if self._saying is not None:
+            await self._saying
 
     async def stop(self) -> None:
         if self.server is not None:
@@ -78,12 +85,20 @@ class Car:
         self.server.node.place = self.vehicle.place
 
     def say(self) -> None:
+        """Not here, but where nobody else waits meanwhile: a bus takes its time, and its process too."""
+        if self._saying is not None and not self._saying.done():
+            self.refused += 3  # it has not even said the last ones
+            return
         one = self.vehicle
-        for event in (
+        events = (
             Event("Location", [("lat", one.place[0]), ("lon", one.place[1])]),
             Event("Motion", [("heading", round(one.heading, 2) % 360), ("braking", one.braking)]),
             Event("Speed", [("license_no", one.plate), ("rate", float(round(one.kmh)))]),
-        ):
+        )
+        self._saying = asyncio.get_running_loop().run_in_executor(None, self._send, events)
+
+    def _send(self, events: tuple[Event, ...]) -> None:
+        for event in events:
             frame = self._mapping.encode(event)
             assert self._bus is not None
             try:
@@ -127,15 +142,18 @@ class Fleet:
                 await asyncio.sleep(0.05)
         for car in self.cars:
             assert car.server is not None
-            car.server.node.watch = lambda service, event, car=car: self._accepted(car, service, event)
+            car.server.node.watch = partial(self._happened, car)
 
-    def _accepted(self, car: Car, service: str, event: Event) -> None:
-        if service == "air":
-            line = {
-                "producer": event.producer, "seq": event.seq, "subject": event.subject, "time": event.attrs["Time"],
-                "params": dict(event.params), "place": car.vehicle.place,
-            }  # fmt: skip
-            self._truth.write(json.dumps(line) + "\n")
+    def _happened(self, car: Car, what: str, service: str, event: Event) -> None:
+        if service != "air":
+            return
+        line: dict[str, Any] = {"producer": event.producer, "seq": event.seq, "place": car.vehicle.place}
+        if what == "accepted":
+            line |= {"subject": event.subject, "time": event.attrs["Time"], "params": dict(event.params)}
+        else:
+            assert car.server is not None
+            line["said"] = car.server.node.now()
+        self._truth.write(json.dumps(line) + "\n")
 
     async def drive(self) -> None:
         """In real time; who is late catches up."""
@@ -152,6 +170,7 @@ class Fleet:
                 self._truth.flush()
 
     async def stop(self) -> None:
+        await asyncio.gather(*[car.silent() for car in self.cars])
         counters = {car.name: car.counters() for car in self.cars}
         (self.folder / "fleet-counters.json").write_text(json.dumps(counters))
         self._truth.close()
