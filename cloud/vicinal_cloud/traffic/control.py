@@ -130,7 +130,7 @@ class TrafficControl:
         return reason
 
     def _sighting(self, report: Report) -> str:
-        self._changes.sightings.extend(self.whereabouts.add(report))
+        self._changes.sightings.append(self.whereabouts.add(report))
         return "sightings"
 
     def _speed(self, report: Report) -> str:

@@ -39,14 +39,14 @@ class Path(NamedTuple):
 
 
 def hops_of(event: Event, trail: tuple[Any, ...], received: int) -> tuple[Hop, ...]:
-    found = []
+    time = event.attrs.get("Time")
+    found = [Hop(str(event.attrs.get("OriginProducer", event.producer)), "vehicle", time)] if type(time) is int else []
     trace = event.attrs.get("Trace")
-    if type(trace) is str:
-        for number, hop in enumerate(trace.split(", ")):
-            where, _, time = hop.rpartition(" ")
-            if time.isdecimal():
-                found.append(Hop(where, "vehicle" if number == 0 else "monitor", int(time)))
-    found += [Hop(broker, "broker", time) for broker, _, time in trail]
+    for hop in trace.split(", ") if type(trace) is str else ():
+        where, _, at = hop.rpartition(" ")
+        if at.isdecimal():
+            found.append(Hop(where, "monitor", int(at)))
+    found += [Hop(broker, "broker", at) for broker, _, at in trail]
     return (*found, Hop("office", "office", received))
 
 

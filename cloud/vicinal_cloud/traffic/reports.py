@@ -33,7 +33,7 @@ __all__ = [
     "read",
 ]
 
-SUBJECTS = ("Speed", "Location", "Motion")
+SUBJECTS = ("Speed", "Location")
 
 MALFORMED = "malformed"
 IMPOSSIBLE = "impossible speed"
@@ -102,12 +102,12 @@ def read(event: Event, monitor: str, now: int) -> Report:
         lat, lon = event.get("lat"), event.get("lon")
         if type(lat) is not int or type(lon) is not int:
             raise Malformed(f"lat, lon are {lat!r}, {lon!r}, want integers of 1e-7 degrees")
-        return made._replace(place=(lat, lon))
-    if event.subject == "Motion":
         heading, braking = event.get("heading"), event.get("braking")
-        if type(heading) not in (int, float) or type(braking) is not bool:
-            raise Malformed(f"heading, braking are {heading!r}, {braking!r}, want a number and a boolean")
-        return made._replace(heading=float(heading), braking=braking)
+        if heading is not None and type(heading) not in (int, float):
+            raise Malformed(f"heading is {heading!r}, want a number")
+        if braking is not None and type(braking) is not bool:
+            raise Malformed(f"braking is {braking!r}, want a boolean")
+        return made._replace(place=(lat, lon), heading=None if heading is None else float(heading), braking=braking)
     raise Malformed(f"subject is {event.subject!r}, want one of {', '.join(SUBJECTS)}")
 
 

@@ -1,7 +1,6 @@
 """Where vehicles were, for a while: a Speed event has no place, the Location events beside it have.
 
-Location and Motion of one vehicle come each second, each by itself. A sighting is what is known at the time of a
-Location, with heading and braking where a Motion lies within two seconds.
+A sighting is what a vehicle said of itself at one time: its place, and perhaps its heading and whether it braked.
 """
 
 from bisect import bisect_left, insort
@@ -31,31 +30,21 @@ class Whereabouts:
     def __init__(self) -> None:
         self._times: dict[str, list[int]] = {}
         self._sightings: dict[str, dict[int, Sighting]] = {}
-        self._motions: dict[str, tuple[int, float | None, bool | None]] = {}
 
-    def add(self, report: Report) -> list[Sighting]:
-        """The sightings that are new or have changed by it."""
+    def add(self, report: Report) -> Sighting:
+        """Of one time the last counts."""
         assert report.time is not None
+        assert report.place is not None
         vehicle, time = report.vehicle, report.time
-        if report.place is None:
-            self._motions[vehicle] = (time, report.heading, report.braking)
-            seen = self.at(vehicle, time)
-            if seen is None or seen.heading is not None:
-                return []
-            made = seen._replace(heading=report.heading, braking=report.braking)
-        else:
-            motion = self._motions.get(vehicle)
-            near = motion is not None and abs(motion[0] - time) <= NEAR_MS // 2
-            heading, braking = (motion[1], motion[2]) if near and motion is not None else (None, None)
-            made = Sighting(vehicle, time, report.place, heading, braking, report.monitor)
+        made = Sighting(vehicle, time, report.place, report.heading, report.braking, report.monitor)
         own = self._sightings.setdefault(vehicle, {})
-        if made.time not in own:
+        if time not in own:
             times = self._times.setdefault(vehicle, [])
-            insort(times, made.time)
+            insort(times, time)
             if len(times) > MOST:
                 del own[times.pop(0)]
-        own[made.time] = made
-        return [made]
+        own[time] = made
+        return made
 
     def at(self, vehicle: str, time: int) -> Sighting | None:
         """The nearest in time, if it is near."""
@@ -76,4 +65,3 @@ class Whereabouts:
                 self._times[vehicle] = kept
             else:
                 del self._times[vehicle], self._sightings[vehicle]
-                self._motions.pop(vehicle, None)

@@ -289,10 +289,12 @@ class Node:
         """FED-26: where and when it came into a gateway. `Trace` that is no string is for brokers alone."""
         attrs, now = dict(event.attrs), self.now()
         trail = attrs.get("Trace", "" if self.config.trace else None)
-        if type(trail) is str and len(trail) <= MAX_TRACE:
+        if event.producer is None and not trail and "Time" not in attrs:
+            attrs["Time"], attrs["Trace"] = now, ""  # its identity says by whom: a radio has no room for it twice
+        elif type(trail) is str and len(trail) <= MAX_TRACE:
             attrs["Trace"] = f"{trail}{', ' if trail else ''}{self.name}/{service} {now}"
-        if self.config.trace:
-            attrs.setdefault("Time", now)
+            if self.config.trace:
+                attrs.setdefault("Time", now)
         return event.replace(attrs=attrs)
 
     def _hand_on(self, deliveries: list[tuple[str, Event]], source: str = "") -> "list[asyncio.Future[int]]":

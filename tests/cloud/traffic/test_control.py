@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from cloud.traffic.world import HUNDRED_M, LAT, LON, NOW, balanced, control, location, motion, speed
+from cloud.traffic.world import HUNDRED_M, LAT, LON, NOW, balanced, control, location, speed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,8 +16,7 @@ from vicinal_cloud.traffic.tariff import DEFAULT
 
 def test_an_offence_and_its_evidence() -> None:
     made = control()
-    made.receive(motion(91.5, True, NOW), "m1", NOW + 10)
-    made.receive(location(LAT + 5000, LON, NOW + 100), "m1", NOW + 150)
+    made.receive(location(LAT + 5000, LON, NOW + 100, heading=91.5, braking=True), "m1", NOW + 150)
     assert made.receive(speed(57.0, NOW + 200), "m1", NOW + 420) == "over"
     made.receive(location(LAT + 6000, LON, NOW + 1100), "m1", NOW + 1150)
     assert made.receive(speed(61.0, NOW + 1200), "m1", NOW + 1400) == "over"
@@ -30,7 +29,6 @@ def test_an_offence_and_its_evidence() -> None:
     assert (worst.time, worst.received, worst.monitor) == (NOW + 1200, NOW + 1400, "m1")
     assert (worst.vehicle, worst.seq) == ("car-1/can", NOW + 1200)
     assert (case.fine, case.points, case.currency) == (12_000, 1, "EUR")
-    # The heading lies near the first location only.
     first = next(one for _, one in made.changes().evidence if one.time == NOW + 200)
     assert (first.heading, first.braking) == (91.5, True)
     assert balanced(made)
@@ -144,6 +142,8 @@ BAD: list[tuple[Event, str]] = [
     (Event("Speed", {"license_no": "x", "rate": 57.0}, {"Time": NOW}), "malformed"),
     (Event("Speed", {"rate": 57.0}, producer="c", seq=1), "malformed"),
     (Event("Weather", {"rain": 3}, producer="c", seq=1), "malformed"),
+    (location(LAT, LON, NOW, heading="north"), "malformed"),
+    (location(LAT, LON, NOW, braking=1), "malformed"),
     (location(LON, LAT, NOW), "latitude and longitude swapped"),
     (location(LAT + 10_000_000, LON, NOW), "position outside the network"),
     (location(0, 0, NOW), "position outside the network"),

@@ -47,14 +47,9 @@ def speed(rate: Any, at: int, plate: Any = "00D1234", vehicle: str = "car-1/can"
     return Event("Speed", [("license_no", plate), ("rate", rate)], attrs, producer="m1.office", seq=at)
 
 
-def location(lat: int, lon: int, at: int, vehicle: str = "car-1/can", seq: int | None = None) -> Event:
+def location(lat: int, lon: int, at: int, vehicle: str = "car-1/can", seq: int | None = None, **more: Any) -> Event:
     attrs = {"OriginProducer": vehicle, "OriginSeq": at + 1 if seq is None else seq, "Time": at}
-    return Event("Location", [("lat", lat), ("lon", lon)], attrs, producer="m1.office", seq=at)
-
-
-def motion(heading: float, braking: bool, at: int, vehicle: str = "car-1/can") -> Event:
-    attrs = {"OriginProducer": vehicle, "OriginSeq": at + 2, "Time": at}
-    return Event("Motion", [("heading", heading), ("braking", braking)], attrs, producer="m1.office", seq=at)
+    return Event("Location", {"lat": lat, "lon": lon, **more}, attrs, producer="m1.office", seq=at)
 
 
 def balanced(made: TrafficControl) -> bool:

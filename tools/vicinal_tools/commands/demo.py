@@ -122,10 +122,10 @@ def _board(state: dict[str, Any]) -> Any:
     from rich.table import Table
 
     monitors = Table(title="monitors", title_justify="left")
-    for name in ("monitor", "area", "shows", "Speed", "Location", "Motion"):
+    for name in ("monitor", "area", "shows", "Speed", "Location"):
         monitors.add_column(name)
     for one in state["monitors"]:
-        counts = [str(one["heard"].get(subject, 0)) for subject in ("Speed", "Location", "Motion")]
+        counts = [str(one["heard"].get(subject, 0)) for subject in ("Speed", "Location")]
         monitors.add_row(one["name"], one["area"], f"{one['shown']} km/h", *counts)
     cases = Table(title="over the limit now", title_justify="left")
     for name in ("case", "plate", "km/h", "limit", "where", "reports", "monitors", "fine"):

@@ -89,6 +89,12 @@ class Part:
             self.process.stdout.close()
         return self.process.returncode
 
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
     def cpu_and_memory(self) -> tuple[float, int]:
         """Seconds, and bytes that are resident; 0 where the system does not say."""
         try:

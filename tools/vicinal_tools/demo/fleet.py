@@ -1,6 +1,6 @@
 """The vehicles of the demo, in one process: `python -m vicinal_tools.demo.fleet FOLDER`.
 
-    simulated town ──▶ each second, each on its own CAN bus:  12346 Location, 12347 Motion, 12345 Speed
+    simulated town ──▶ each second, each on its own CAN bus:  12346 Location, 12345 Speed
                                                                    │
                                           its own gateway ◀────────┘ ──▶ STEAM on the virtual radio, where the car is
 
@@ -35,6 +35,9 @@ from .files import vehicle as vehicle_config
 __all__ = ["Car", "Fleet", "main"]
 
 SAY_MS = 1_000
+HEADING = 5.625
+"""degrees: six bits of the frame"""
+SUBJECTS = ("Location", "Speed")
 PATIENCE = 60.0
 
 
@@ -87,12 +90,19 @@ class Car:
     def say(self) -> None:
         """Not here, but where nobody else waits meanwhile: a bus takes its time, and its process too."""
         if self._saying is not None and not self._saying.done():
-            self.refused += 3  # it has not even said the last ones
+            self.refused += len(SUBJECTS)  # it has not even said the last ones
             return
         one = self.vehicle
         events = (
-            Event("Location", [("lat", one.place[0]), ("lon", one.place[1])]),
-            Event("Motion", [("heading", round(one.heading, 2) % 360), ("braking", one.braking)]),
+            Event(
+                "Location",
+                [
+                    ("lat", round(one.place[0], -1)),
+                    ("lon", round(one.place[1], -1)),
+                    ("heading", one.heading // HEADING * HEADING),
+                    ("braking", one.braking),
+                ],
+            ),
             Event("Speed", [("license_no", one.plate), ("rate", float(round(one.kmh)))]),
         )
         self._saying = asyncio.get_running_loop().run_in_executor(None, self._send, events)

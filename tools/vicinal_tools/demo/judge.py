@@ -8,8 +8,8 @@ follows, for each event and monitor, whether the monitor must have heard it, mus
     may        between the two: reach has no sharp edge in time. Also where a car took longer than it should: on a
                computer that is too slow its beacons come late, and monitors forget it
 
-and what must then leave the roadside: Location and Motion always, Speed if it was over the limit whose subscription the
-monitor had. While a limit is changed the old and the new one may be asked for, and what is between them may cross.
+and what must then leave the roadside: Location always, Speed if it was over the limit whose subscription the monitor had.
+While a limit is changed the old and the new one may be asked for, and what is between them may cross.
 
     missing    must cross, did not            extra    must not cross, did; or was never said; or came twice
 """
@@ -35,7 +35,7 @@ BEFORE_MS = 3_000
 AFTER_MS = 300
 """until where a car says that it is has become where its radio is"""
 SLOW_MS = 2_000
-"""to say an event: three rounds take a fifth of a second, and two others may be before it"""
+"""to say an event: three rounds take a fifth of a second, and another may be before it"""
 SWAP_MS = 200
 """around a change of limits, for what is under way between processes"""
 
@@ -49,6 +49,10 @@ class Said(NamedTuple):
     place: Position
     said: int | None = None
     """when it was said three times; None: never"""
+
+    @property
+    def ends(self) -> int:
+        return self.time + SLOW_MS if self.said is None else self.said
 
     @property
     def slow(self) -> bool:
@@ -109,7 +113,7 @@ class _Drive:
                 last[one.subject] = one.said
 
     def near(self, place: Position, one: Said) -> int:
-        over = one.time + SLOW_MS if one.said is None else one.said
+        over = one.ends
         if min(self._distances(place, one.time - AFTER_MS, max(over, self._ends[one.seq]))) > OUTER:
             return NOT
         since = one.time - BEFORE_MS
@@ -126,9 +130,16 @@ class _Drive:
 
 
 def judge(
-    network: Network, key: bytes, said: list[Said], heard: Iterable[dict[str, Any]], changes: list[Change]
+    network: Network,
+    key: bytes,
+    said: list[Said],
+    heard: Iterable[dict[str, Any]],
+    changes: list[Change],
+    away: Iterable[tuple[str, int, int]] = (),
 ) -> Judgement:
-    """`heard` are the events of the office, as /api/events has them; `changes` of all monitors, in their order."""
+    """`heard` are the events of the office, as /api/events has them; `changes` of all monitors, in their order. A
+    monitor that was `away`, from one time to another, may have heard nothing meanwhile."""
+    absent = list(away)
     by_car: dict[str, list[Said]] = {}
     for one in said:
         by_car.setdefault(one.producer, []).append(one)
@@ -148,6 +159,8 @@ def judge(
             hidden = pseudonym(day_key(key, monitor.area, day_of(one.time)), one.producer)
             found = crossed.get((name, hidden, one.seq))
             verdict = min(drives[one.producer].near(monitor.place, one), _asked(one, own))
+            if verdict == MUST and any(name == who and one.ends >= a and one.time <= b for who, a, b in absent):
+                verdict = MAY
             must += verdict == MUST
             may += verdict == MAY
             if found is None:
@@ -176,7 +189,7 @@ def _asked(one: Said, changes: list[Change]) -> int:
     for change in changes:
         if change.done + SWAP_MS < one.time:
             possible = [change.limit]
-        elif change.asked - SWAP_MS <= (one.time + SLOW_MS if one.said is None else one.said):
+        elif change.asked - SWAP_MS <= one.ends:
             possible.append(change.limit)
     over = [limit is not None and one.params["rate"] > limit for limit in possible]
     # The new one is asked for before the old one is taken back: one of them always holds.

@@ -67,6 +67,8 @@ class Show:
     def __init__(self, city: City) -> None:
         self.city = city
         self.heard: list[dict[str, Any]] = []
+        self.away: list[tuple[str, int, int]] = []
+        """monitors that were killed, from when to when they listened again"""
         self._changes: dict[tuple[str, int], Change] = {}
         self._begun = 0.0
 
@@ -127,7 +129,7 @@ class Show:
         fines = round(100 * sum(float(case["fine"]) for case in cases if case["state"] != "void"))
         truth = read_truth(city.plan.folder / "truth.jsonl")
         changes = sorted(self._changes.values(), key=lambda one: one.asked)
-        judgement = judge(city.plan.network, city.plan.key, truth, self.heard, changes)
+        judgement = judge(city.plan.network, city.plan.key, truth, self.heard, changes, self.away)
         return Summary(
             city.plan.vehicles, seconds, accounts, judgement, states, fines, city.accounts()["latency_ms"],
             {name: round(cpu, 2) for name, (cpu, _) in used.items()},
