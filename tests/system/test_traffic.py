@@ -8,6 +8,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from vicinal_tools.traffic.tracks import shipped
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("traffic")]
 
-SEED = 24
+SEED = 189
 """with which there are speeders in reach of one, of two and of no monitor, and cars that no monitor hears"""
 
 
@@ -45,11 +46,11 @@ def run() -> Iterator[Run]:
     show = Show(city)
     try:
         show.start()
-        show.run(10)
+        show.run(8)
         city.set_limit("old-town", 20)
-        show.run(6)
+        show.run(5)
         city.set_limit("old-town", 35)
-        show.run(7)
+        show.run(6)
         summary = show.finish()
         speed = next(one for one in reversed(show.heard) if one["subject"] == "Speed")
         address = city.address
@@ -152,10 +153,7 @@ def test_offences_are_those_of_the_ground_truth(run: Run) -> None:
                 expected.append((plate, worst, len(stretch), " ".join(monitors), f"{band.fine / 100:.2f}"))
                 stretch = []
             stretch.append(time)
-    got = [
-        (one["license_no"], one["over_kmh"], one["reports"], one["monitors"], one["fine"])
-        for one in run.cases
-    ]
+    got = [(one["license_no"], one["over_kmh"], one["reports"], one["monitors"], one["fine"]) for one in run.cases]
     assert sorted(got) == sorted(expected)
     assert got
 
@@ -166,13 +164,15 @@ def test_two_monitors_in_range_give_one_offence(run: Run) -> None:
     for one in both:
         again = [other for other in run.cases if other["license_no"] == one["license_no"]]
         ends = sorted((other["first"], other["last"]) for other in again)
-        assert all(a[1] < b[0] for a, b in zip(ends, ends[1:]))
+        assert all(a[1] < b[0] for a, b in pairwise(ends))
 
 
 def test_plates_are_with_offences_only(run: Run) -> None:
     plates = {one.params["license_no"] for one in run.truth if one.subject == "Speed"}
     offenders = {one["license_no"] for one in run.cases}
-    text = json.dumps([one for one in run.heard if one["verdict"] != "over"]) + json.dumps(run.pages["then"]["vehicles"])
+    text = json.dumps([one for one in run.heard if one["verdict"] != "over"]) + json.dumps(
+        run.pages["then"]["vehicles"]
+    )
     assert plates - offenders
     assert not [plate for plate in plates if plate in text]
     assert "car-0" not in json.dumps(run.heard)

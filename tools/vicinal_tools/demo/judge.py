@@ -8,8 +8,8 @@ follows, for each event and monitor, whether the monitor must have heard it, mus
     may        between the two: reach has no sharp edge in time. Also where a car took longer than it should: on a
                computer that is too slow its beacons come late, and monitors forget it
 
-and what must then leave the roadside: Location always, Speed if it was over the limit whose subscription the monitor had.
-While a limit is changed the old and the new one may be asked for, and what is between them may cross.
+and what must then leave the roadside: Location always, Speed if it was over the limit whose subscription the monitor
+had. While a limit is changed the old and the new one may be asked for, and what is between them may cross.
 
     missing    must cross, did not            extra    must not cross, did; or was never said; or came twice
 """
