@@ -187,7 +187,8 @@ def test_the_pages(run: Run) -> None:
     }
     (path, *_) = run.pages["path"]["paths"]
     kinds = [hop["kind"] for hop in path["hops"]]
-    assert (kinds[0], kinds[1], kinds[-1]) == ("vehicle", "monitor", "office")
+    assert kinds == ["vehicle", "monitor", "broker", "broker", "office"]
+    assert path["hops"][3]["where"] == "b-office"
     times = [hop["time"] for hop in path["hops"]]
     assert times == sorted(times)
     # The slider: where it was then.

@@ -74,9 +74,10 @@ class Office:
         events = await client.subscribe(
             WANTED, self.config.scopes, durable=self.config.name, offset=self.store.offset()
         )
+        live = await client.subscribe(WANTED, self.config.scopes)
         self.connected = True
         loop = asyncio.get_running_loop()
-        parts = (self._listen(events), self._hear_answers(answers), self._work(), self._retain())
+        parts = (self._listen(events), self._look_on(live), self._hear_answers(answers), self._work(), self._retain())
         self._tasks = [loop.create_task(part) for part in parts]
 
     async def _connect(self) -> Client:
@@ -113,6 +114,11 @@ class Office:
         async for delivery in events:
             self.receive(delivery)
 
+    async def _look_on(self, live: Subscription) -> None:
+        """What comes from a log has no trail: which brokers an event went through is heard here, while it does."""
+        async for delivery in live:
+            self.paths.trail(delivery.event.identity, delivery.trail)
+
     def receive(self, delivery: Delivery) -> str:
         event, monitor = delivery.event, monitor_of(delivery.event.producer)
         verdict = self.control.receive(event, monitor, delivery.time)
@@ -122,8 +128,9 @@ class Office:
         by_subject[event.subject] = by_subject.get(event.subject, 0) + 1
         vehicle, seq = event.attrs.get("OriginProducer", event.producer), event.attrs.get("OriginSeq", event.seq)
         params = {name: value for name, value in event.params.items() if name != "license_no" or verdict == "over"}
-        hops = hops_of(event, delivery.trail, delivery.time)
-        self.paths.add(Path(self.paths.last + 1, str(vehicle), seq or 0, event.subject, monitor, params, verdict, hops))
+        hops = hops_of(event, delivery.time)
+        path = Path(self.paths.last + 1, str(vehicle), seq or 0, event.subject, monitor, params, verdict, hops)
+        self.paths.add(event.identity, path)
         return verdict
 
     # Limits

@@ -6,7 +6,6 @@ Gateways write the first part into the attribute `Trace` (FED-26), brokers give 
 """
 
 from collections import deque
-from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from vicinal.event import Event
@@ -38,7 +37,8 @@ class Path(NamedTuple):
     hops: tuple[Hop, ...]
 
 
-def hops_of(event: Event, trail: tuple[Any, ...], received: int) -> tuple[Hop, ...]:
+def hops_of(event: Event, received: int) -> tuple[Hop, ...]:
+    """All but the brokers."""
     time = event.attrs.get("Time")
     found = [Hop(str(event.attrs.get("OriginProducer", event.producer)), "vehicle", time)] if type(time) is int else []
     trace = event.attrs.get("Trace")
@@ -46,42 +46,73 @@ def hops_of(event: Event, trail: tuple[Any, ...], received: int) -> tuple[Hop, .
         where, _, at = hop.rpartition(" ")
         if at.isdecimal():
             found.append(Hop(where, "monitor", int(at)))
-    found += [Hop(broker, "broker", at) for broker, _, at in trail]
     return (*found, Hop("office", "office", received))
 
 
 class Paths:
+    """A durable delivery has no trail, and a live one comes before it or after it: both are put together here, by the
+    event's identity in the overlay."""
+
     def __init__(self) -> None:
-        self._paths: deque[Path] = deque(maxlen=KEPT)
+        self._paths: dict[int, Path] = {}
+        self._waiting: dict[Any, int] = {}
+        """paths without their brokers"""
+        self._trails: dict[Any, tuple[Hop, ...]] = {}
+        """brokers without their path"""
         self._latency: dict[str, deque[int]] = {}
 
-    def add(self, path: Path) -> None:
-        self._paths.append(path)
-        for a, b in pairwise(path.hops):
-            name = {"monitor": "air", "broker": "overlay", "office": "office"}[b.kind]
-            if name == "overlay" and a.kind == "monitor":
-                name = "uplink"
-            self._latency.setdefault(name, deque(maxlen=SAMPLES)).append(b.time - a.time)
-        if len(path.hops) > 1:
-            whole = path.hops[-1].time - path.hops[0].time
-            self._latency.setdefault("whole", deque(maxlen=SAMPLES)).append(whole)
+    def add(self, identity: Any, path: Path) -> None:
+        self._paths[path.number] = path
+        if len(self._paths) > KEPT:
+            del self._paths[next(iter(self._paths))]
+        self._sample("whole", path.hops[0], path.hops[-1])
+        for hop in path.hops[1:]:
+            if hop.kind == "monitor":
+                self._sample("air", path.hops[0], hop)
+        trail = self._trails.pop(identity, None)
+        if trail is None:
+            _keep(self._waiting, identity, path.number)
+        else:
+            self._complete(path, trail)
+
+    def trail(self, identity: Any, trail: tuple[Any, ...]) -> None:
+        """Of a delivery: the brokers it went through."""
+        hops = tuple([Hop(broker, "broker", at) for broker, _, at in trail])
+        path = self._paths.get(self._waiting.pop(identity, 0))
+        if path is None:
+            _keep(self._trails, identity, hops)
+        else:
+            self._complete(path, hops)
+
+    def _complete(self, path: Path, trail: tuple[Hop, ...]) -> None:
+        if not trail:
+            return
+        *before, office = path.hops
+        self._paths[path.number] = path._replace(hops=(*before, *trail, office))
+        if before:
+            self._sample("uplink", before[-1], trail[0])
+        self._sample("overlay", trail[0], trail[-1])
+        self._sample("office", trail[-1], office)
+
+    def _sample(self, name: str, a: Hop, b: Hop) -> None:
+        self._latency.setdefault(name, deque(maxlen=SAMPLES)).append(b.time - a.time)
 
     @property
     def last(self) -> int:
-        return self._paths[-1].number if self._paths else 0
+        return next(reversed(self._paths), 0)
 
     def after(self, number: int, count: int) -> list[Path]:
         """Those after the one with this number, the oldest first."""
-        skipped = max(0, number + 1 - self._paths[0].number) if self._paths else 0
-        return list(islice(self._paths, skipped, skipped + count))
+        first = max(number + 1, next(iter(self._paths), 1))
+        return [self._paths[one] for one in range(first, min(first + count, self.last + 1))]
 
     def of(self, vehicle: str, seq: int) -> list[Path]:
         """One for each monitor that heard it."""
-        return [path for path in self._paths if path.seq == seq and path.vehicle == vehicle]
+        return [path for path in self._paths.values() if path.seq == seq and path.vehicle == vehicle]
 
     def latest(self, count: int, subject: str | None = None) -> list[Path]:
         found = []
-        for path in reversed(self._paths):
+        for path in reversed(self._paths.values()):
             if subject is None or path.subject == subject:
                 found.append(path)
                 if len(found) >= count:
@@ -99,3 +130,9 @@ class Paths:
                     "events": len(times),
                 }  # fmt: skip
         return found
+
+
+def _keep(known: dict[Any, Any], key: Any, value: Any) -> None:
+    known[key] = value
+    if len(known) > KEPT:
+        del known[next(iter(known))]

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from cloud.broker.brokers import COMMAND, PATIENCE, Brokers, until
 from cloud.traffic.world import LAT, LON, network
 
 from vicinal.control import SUBJECT, Answer, from_event
 from vicinal.event import Event
 from vicinal_cloud.broker.client import Advertisement, Client, connect
+from vicinal_tools.main import cli
 
 
 class OfficeProcess:
@@ -182,7 +184,7 @@ def test_pages_and_what_they_refuse(office: OfficeProcess) -> None:
     assert {one["reason"] for one in office.get("/api/quarantine")["quarantine"]} == {"impossible speed", "late"}
     (path,) = office.get("/api/events/p-car/77")["paths"]
     assert [hop["where"] for hop in path["hops"]][:2] == ["p-car", "m1/air"]
-    assert path["hops"][-1]["kind"] == "office"
+    assert [hop["kind"] for hop in path["hops"]] == ["vehicle", "monitor", "broker", "office"]
     assert len(office.get("/api/events?after=1&count=10")["events"]) == 2
     assert office.get("/api/network")["type"] == "FeatureCollection"
     assert office.get("/api/cases.csv").startswith("number,state,license_no")
@@ -234,6 +236,6 @@ def test_configurations_that_are_none(tmp_path: Path, text: str, message: str) -
     (tmp_path / "town.geojson").write_text(json.dumps(network().geojson()))
     file = tmp_path / "office.toml"
     file.write_text(text)
-    done = subprocess.run([*COMMAND, "traffic", "run", str(file)], capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 2
-    assert message in done.stderr
+    done = CliRunner().invoke(cli, ["traffic", "run", str(file)])
+    assert done.exit_code == 2
+    assert message in done.output
