@@ -1,5 +1,6 @@
 """The office over HTTP: JSON for the live page and for programs.
 
+    GET  /                            a page with the map, the signs, the offences and the time slider
     GET  /api/network                 the town, GeoJSON
     GET  /api/state                   vehicles, monitors with what their signs show, areas with their limits, counters
     GET  /api/at?time=MS              the same as it was then: the time slider        /api/span: from when to when
@@ -17,11 +18,12 @@ somebody else cannot do that without being asked first by the browser, and nobod
 
 import json
 from collections.abc import Awaitable, Callable
+from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from vicinal.errors import LocalProtocolError
@@ -40,6 +42,8 @@ __all__ = ["make_app"]
 FRESH_MS = 3_000
 """a vehicle that was not heard for longer is not shown"""
 MAX_BODY = 10_000
+POLICY = "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+"""the page asks nobody but us"""
 MAX_ROWS = 1_000
 
 
@@ -50,6 +54,7 @@ class _BadRequest(LocalProtocolError):
 def make_app(office: Office) -> Starlette:
     api = _Api(office)
     routes: list[tuple[str, str, Callable[[Request], Awaitable[Response]]]] = [
+        ("GET", "/", api.page),
         ("GET", "/api/network", api.network),
         ("GET", "/api/state", api.state),
         ("GET", "/api/at", api.at),
@@ -88,6 +93,10 @@ def _kindly(do: Callable[[Request], Awaitable[Response]]) -> Callable[[Request],
 class _Api:
     def __init__(self, office: Office) -> None:
         self.office = office
+
+    async def page(self, request: Request) -> Response:
+        text = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+        return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
 
     async def network(self, request: Request) -> Response:
         return JSONResponse(self.office.config.network.geojson(), media_type="application/geo+json")

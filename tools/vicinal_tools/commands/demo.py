@@ -144,17 +144,24 @@ def _print(found: "Summary") -> None:
 
     console = Console()
     hops, judged = found.accounts.hops, found.judgement
+    road = hops["roadside"]
     table = Table(title=f"{found.vehicles} vehicles, {found.seconds:.0f} s", title_justify="left")
-    for name in ("hop", "came", "went on", "lost"):
+    for name in ("hop", "came", "went on", "refused", "lost"):
         table.add_column(name, justify="left" if name == "hop" else "right")
     rows = (
-        ("CAN bus of each car", hops["bus"]["frames"], hops["bus"]["heard"], "bus"),
-        ("gateway of each car, to the air", hops["air"]["accepted"], hops["air"]["said"], "air"),
-        ("monitors, to the overlay", hops["roadside"]["accepted"], hops["roadside"]["delivered"], "roadside"),
-        ("brokers, to traffic control", hops["roadside"]["delivered"], hops["office"]["received"], "overlay"),
+        ("CAN bus of each car", hops["bus"]["frames"], hops["bus"]["heard"], hops["bus"]["refused"], "bus"),
+        (
+            "gateway of each car, to the air",
+            hops["air"]["accepted"],
+            hops["air"]["said"],
+            hops["air"]["dropped"],
+            "air",
+        ),
+        ("monitors, to the overlay", road["accepted"], road["delivered"], road["dropped"], "roadside"),
+        ("brokers, to traffic control", road["delivered"], hops["office"]["received"], 0, "overlay"),
     )
-    for name, came, went, key in rows:
-        table.add_row(name, f"{came:,}", f"{went:,}", str(found.accounts.losses[key]))
+    for name, came, went, refused, key in rows:
+        table.add_row(name, f"{came:,}", f"{went:,}", f"{refused:,}", str(found.accounts.losses[key]))
     console.print(table)
     console.print(
         f"Of what was said, {judged.must:,} had to leave the roadside and {judged.may:,} might; {judged.crossed:,} "
