@@ -42,7 +42,9 @@ __all__ = ["make_app"]
 FRESH_MS = 3_000
 """a vehicle that was not heard for longer is not shown"""
 MAX_BODY = 10_000
-POLICY = "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+POLICY = (
+    "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+)
 """the page asks nobody but us"""
 MAX_ROWS = 1_000
 

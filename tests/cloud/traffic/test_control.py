@@ -71,6 +71,7 @@ def test_near_a_border_the_higher_limit_counts() -> None:
 )
 def test_tolerance_is_for_the_driver(rate: float, over: int) -> None:
     assert max(0, DEFAULT.over(rate, 30)) == over
+    assert control().receive(speed(rate, NOW), "m1", NOW) == ("over" if over else "within")
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,16 @@ def test_times_of_day_in_the_time_of_the_town() -> None:
     assert found.source == "school, Mo,Tu,We,Th,Fr 07:30-16:30"
 
 
+def test_hours_hold_before_what_is_set_later_for_always() -> None:
+    limits = Limits(DUBLIN)
+    limits.add(Rule("a", 30, 0, Hours.parse("07:30-16:30")))
+    limits.add(Rule("a", 50, at("2026-07-01T08:00")))
+    assert value(limits, "2026-07-01T09:00") == 30
+    assert value(limits, "2026-07-01T17:00") == 50
+    limits.add(Rule("a", 20, at("2026-07-01T10:00"), Hours.parse("07:00-18:00")))
+    assert value(limits, "2026-07-01T11:00") == 20
+
+
 def test_a_change_does_not_reach_back() -> None:
     limits = Limits(DUBLIN)
     limits.add(Rule("a", 50, 0))

@@ -186,6 +186,9 @@ def test_pages_and_what_they_refuse(office: OfficeProcess) -> None:
     assert [hop["where"] for hop in path["hops"]][:2] == ["p-car", "m1/air"]
     assert [hop["kind"] for hop in path["hops"]] == ["vehicle", "monitor", "broker", "office"]
     assert len(office.get("/api/events?after=1&count=10")["events"]) == 2
+    page = office.get("/")
+    assert "<title>Vicinal: traffic control</title>" in page
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")  # nothing of anybody else
     assert office.get("/api/network")["type"] == "FeatureCollection"
     assert office.get("/api/cases.csv").startswith("number,state,license_no")
     assert office.get("/api/cases.geojson")["features"][0]["properties"]["license_no"] == "00D1234"

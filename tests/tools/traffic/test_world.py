@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from vicinal_tools.main import cli
+from vicinal_tools.traffic.lanes import Edge
 from vicinal_tools.traffic.towns import make_town
 from vicinal_tools.traffic.tracks import shipped
 from vicinal_tools.traffic.world import HARDEST, LENGTH, World
@@ -64,6 +65,8 @@ def test_physics(vehicles: int) -> None:
             assert -HARDEST * 0.1 - 1e-9 <= one.speed - speed <= 0.25
             if one.edge is not edge and edge.end.light is not None and held is None:
                 assert edge.is_green(seconds)
+            if isinstance(one.holds, Edge) and one.holds is not held:
+                assert edge.is_green(seconds)  # what one needs to go past a light one gets with green only
             driven[one.number] += moved
             fastest[one.number] = max(fastest[one.number], one.speed / one.edge.speed)
         world._sort()
