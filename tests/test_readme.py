@@ -47,6 +47,12 @@ def test_the_filter_and_event_lines(tmp_path: Path) -> None:
     assert "yes" in said
 
 
+def test_the_scope_lines() -> None:
+    (block,) = [block for block in blocks("sh") if "scope check" in block]
+    said = run(block, ROOT)
+    assert "900000 ms later" in said  # why pc1 does not hear it at once
+
+
 def test_the_broker_lines(tmp_path: Path) -> None:
     """In one shell instead of three terminals, and on a free port instead of the usual one."""
     (block,) = [block for block in blocks("sh") if "broker run" in block]

@@ -4,6 +4,9 @@
     for number, event in await queue.take(50): ...
     queue.done([number]) · queue.failed([number]) · queue.refused(number, reason)
 
+Who takes may say `at_once` beside that: while it waits in `take`, what is ready is given to that first, without a turn
+of the loop between them.
+
 The decisions are those of vicinal.federation.outbox. One at a time calls `take`.
 """
 
@@ -72,7 +75,11 @@ class Queue:
         self._bucket = TokenBucket(options.rate, options.burst) if options.rate else None
         self._events: dict[int, Event] = {}
         self._last = 0
+        self.at_once: Callable[[list[tuple[int, Event]]], bool] | None = None
+        """what would come of `take`; False: not now, and `take` gives it"""
         self._taker: asyncio.Future[None] | None = None
+        self._most = 0  # that the taker takes
+        self._given: list[tuple[int, Event]] = []  # to it, as it could not be at once
         self._timer: asyncio.TimerHandle | None = None
 
     def offer(self, event: Event) -> str:
@@ -104,9 +111,10 @@ class Queue:
     async def take(self, most: int) -> list[tuple[int, Event]]:
         """At least one, at most `most`, in the order to send them; waits until there is one."""
         while True:
-            found = self._take(most)
+            found, self._given = self._given or self._take(most), []
             if found:
                 return found
+            self._most = most
             await self._wait()
 
     def _take(self, most: int) -> list[tuple[int, Event]]:
@@ -121,17 +129,20 @@ class Queue:
         return [(flight.number, events[flight.id]) for flight in flights]
 
     async def _wait(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._taker = loop.create_future()
-        if self._timer is None and self._bucket is not None and self.outbox.waiting:
-            now = self._clock()
-            due = self._bucket.next_time(now)
-            if due > now:
-                self._timer = loop.call_later((due - now) / 1000, self._rang)
+        self._taker = asyncio.get_running_loop().create_future()
+        self._wake_when_allowed()
         try:
             await self._taker
         finally:
             self._taker = None
+
+    def _wake_when_allowed(self) -> None:
+        """By the bucket, if something waits for that."""
+        if self._bucket is not None and self._timer is None and self.outbox.waiting:
+            now = self._clock()
+            due = self._bucket.next_time(now)
+            if due > now:
+                self._timer = asyncio.get_running_loop().call_later((due - now) / 1000, self._rang)
 
     def _rang(self) -> None:
         self._timer = None
@@ -149,7 +160,10 @@ class Queue:
 
     def failed(self, numbers: Iterable[int] | None = None) -> None:
         """They go again, before all others; None: all that are under way."""
-        self.outbox.failed(self.outbox.numbers_under_way() if numbers is None else numbers)
+        if numbers is None:
+            numbers = self.outbox.numbers_under_way()
+        self.outbox.failed([*numbers, *[number for number, _ in self._given]])
+        self._given = []
         self._wake()
 
     def refused(self, number: int, reason: str) -> None:

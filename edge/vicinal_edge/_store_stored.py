@@ -22,6 +22,7 @@ from vicinal.event import Event
 from vicinal.federation.outbox import NEVER, Flight
 
 from ._store_database import Heard, Row, Saved, Transaction, checksum
+from ._store_held import Held, New
 from ._store_queue import OVERHEAD, TOO_LARGE, Dropped, Position, Queue, QueueOptions
 
 if TYPE_CHECKING:
@@ -31,59 +32,6 @@ __all__ = ["StoredQueue"]
 
 DAMAGED = "damaged on the disk"
 TOO_SLOW = "the disk is too slow"
-
-
-class New:
-    """Its insert is not yet on disk."""
-
-    __slots__ = ("begun", "data", "done", "event", "expires", "id", "number", "priority", "producer", "source")
-
-    def __init__(
-        self,
-        id: int,
-        producer: str,
-        priority: int,
-        expires: int,
-        event: Event,
-        data: bytes,
-        done: "asyncio.Future[int]",
-        source: str = "",
-    ) -> None:
-        self.id = id
-        self.producer = producer
-        self.priority = priority
-        self.expires = expires
-        self.event = event
-        self.data = data
-        self.done = done
-        self.source = source
-        """says it again if it is not on disk when we die: must not be sent before"""
-        self.number = 0
-        self.begun = False
-        """an insert of it has failed, and may be on disk for all that"""
-
-    def settle(self) -> None:
-        if not self.done.done():
-            self.done.set_result(self.id)
-
-    def fail(self, reason: str) -> None:
-        if not self.done.done():
-            self.done.set_exception(Dropped(reason))
-            self.done.exception()  # it is counted: who does not wait for it misses nothing
-
-
-class Held:
-    """It has a number, which no other event ever gets."""
-
-    __slots__ = ("event", "flight", "handed", "ready")
-
-    def __init__(self, flight: Flight, event: Event | None, ready: bool) -> None:
-        self.flight = flight
-        self.event = event
-        self.ready = ready
-        """may be sent: its number is on disk, or will be there with the event itself"""
-        self.handed = False
-        """its number is in the table `handed`"""
 
 
 class StoredQueue(Queue):
@@ -158,42 +106,47 @@ class StoredQueue(Queue):
         given again. Fails with Dropped. `source` is where it came from, if it comes from there again when we die before
         this is done: then it is not sent before it is on disk, and how far its producer has come is known after a crash
         (`heard` of the store)."""
+        done: asyncio.Future[int] = self._store.loop.create_future()
+        reason = self._accept(event, source, done)
+        if reason and not done.done():
+            done.set_exception(Dropped(reason))
+            done.exception()  # it is counted
+        return done
+
+    def _accept(self, event: Event, source: str, done: "asyncio.Future[int] | None") -> str:
+        """ "" or why it was dropped at once."""
         store, outbox = self._store, self.outbox
         try:
             data = wire.encode(event)
         except LocalProtocolError:
-            late: asyncio.Future[int] = store.loop.create_future()
-            late.set_exception(Dropped(outbox.turn_away(TOO_LARGE)))
-            late.exception()  # it is counted
-            return late
+            return outbox.turn_away(TOO_LARGE)
         attrs = event.attrs
         priority, expires, area = 0, NEVER, None
         if attrs:
             priority, expires, area = attrs.get("Priority", 0), attrs.get("Expires", NEVER), attrs.get("Proximity")
-        producer = event.producer or ""
-        done: asyncio.Future[int] = store.loop.create_future()
+        producer, size = event.producer or "", len(data) + OVERHEAD
         id = store.next_id()
-        new = New(id, producer, priority, expires, event, data, done, source)
         busy = store.why_not(len(data))
         if busy:
-            new.fail(outbox.turn_away(busy))
-            return done
+            return outbox.turn_away(busy)
         outbox.max_bytes = min(self.max_bytes, store.options.max_bytes - store.bytes_but(self))
-        reason = outbox.accept(id, producer, priority, expires, len(data) + OVERHEAD, self._clock(), area)
-        if reason:
-            new.fail(reason)
-        else:
-            self._new[id] = new
+        reason = ""
+        if expires != NEVER or area is not None or not outbox.accept_alike(id, producer, priority, size):
+            reason = outbox.accept(id, producer, priority, expires, size, self._clock(), area)
+        if not reason:
+            self._new[id] = New(id, producer, priority, expires, event, data, done, source)
             store.new_bytes += len(data)
         if outbox.gone:
             self._forget()
-        store.touch(self)
-        return done
+        if priority >= self.options.free_from:
+            store.touch(self)
+        else:
+            store.gather(self)
+        return reason
 
     def offer(self, event: Event) -> str:
         """As `accept`, for who does not wait; "" says that it is on its way to the disk."""
-        done = self.accept(event)
-        return str(done.exception()) if done.done() else ""
+        return self._accept(event, "", None)
 
     # Handing out
 
@@ -277,14 +230,18 @@ class StoredQueue(Queue):
             deletes.append(id)
             if one is not None and one.handed:
                 self._unhanded.append(id)
-        self._store.touch(self)
+        if self.outbox.waiting:
+            self._store.touch(self)
+        else:
+            self._store.touch_later(self)
 
     def failed(self, numbers: Iterable[int] | None = None) -> None:
         """They go again, before all others; None: all that were handed out. What was made ready behind them waits for
         them."""
         outbox = self.outbox
-        staged = [held.flight.number for held in self._staged]
+        staged = [held.flight.number for held in self._staged] + [number for number, _ in self._given]
         self._staged.clear()
+        self._given = []
         if numbers is None:
             numbers = outbox.numbers_under_way()
         outbox.failed([*numbers, *staged])
@@ -314,9 +271,23 @@ class StoredQueue(Queue):
 
     # Called by the store
 
-    def offer_staged(self) -> None:
-        if self._staged and self._staged[0].ready:
-            self._wake()
+    def offer_staged(self) -> bool:
+        """Whether somebody has been woken, who may take some."""
+        staged = self._staged
+        if not staged or not staged[0].ready:
+            if self._bucket is not None:
+                self._wake_when_allowed()
+            return False
+        if self.at_once is not None and self._taker is not None and not self._taker.done():
+            found = self._take(self._most)
+            if found and not self.at_once(found):
+                self._given = found
+            elif not staged or not staged[0].ready:
+                if self._bucket is not None:
+                    self._wake_when_allowed()
+                return False
+        self._wake()
+        return True
 
     def abandon(self, reason: str) -> None:
         """The store is closed: what is not on disk by now will not be."""
@@ -373,9 +344,9 @@ class StoredQueue(Queue):
             work.heard[key] = Heard(new.source, new.producer, seq, new.id)
 
     def _totals(self) -> str:
-        return json.dumps(
-            {name: super(StoredQueue, self).counters()[name] for name in ("accepted", "delivered", "dropped")}
-        )
+        outbox = self.outbox
+        dropped = json.dumps(outbox.dropped) if outbox.dropped else "{}"
+        return f'{{"accepted": {outbox.accepted}, "delivered": {outbox.delivered}, "dropped": {dropped}}}'
 
     def committed(self, read: dict[int, bytes], refused: str) -> None:
         """It is on disk; if `refused`, all but the inserts and the reserved numbers."""
@@ -395,7 +366,6 @@ class StoredQueue(Queue):
             self._was_read(held, read.get(held.flight.id))
         if self.outbox.gone:
             self._forget()
-        self._wake()
 
     def _let_go(self, new: New) -> None:
         """It is on disk, with the number that it has by now, or that is to be recorded."""

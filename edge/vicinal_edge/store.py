@@ -11,6 +11,10 @@ Group commit. One thread writes. What comes while it is busy goes into the next 
 shared. An event may be handed out at once, while its insert still waits; if the service has it before the insert was
 begun, it is never written. What was delivered is deleted with the next inserts, or after a second.
 
+An event that comes alone goes to the service and to the thread in the same turn of the loop. Of events that come one
+after the other most of the cost is that of a turn, not theirs: so after one turn the next is `gather` later, and takes
+all that has come. Who comes after a pause, or is urgent, does not wait.
+
 Exactly once, in order. The service is sent an event at least once, and knows by StoreSeq what it has:
 
 1.  Numbers rise in the order of handing out. They are given when an event is handed out, not when it is accepted, as
@@ -106,6 +110,9 @@ class StoreOptions:
     """of events that wait for the disk; more are dropped"""
     cache_bytes: int = 2 << 20
     """of events that are on disk and need not be read again"""
+    gather: float = 0.002
+    """seconds from one turn to the next while events keep coming: what comes alone goes at once, and of what comes
+    faster several share the cost of a turn, which is most of what a single event costs"""
     linger: float = 0.0
     """seconds for which an insert may wait for an acknowledgement that makes it needless: spares an SD card"""
     delete_after: float = 1.0
@@ -146,7 +153,9 @@ class Store:
         self._unclaimed = (0, 0)
         self._id = self._ids_high = self._asked_high = 0
         self._touched: set[StoredQueue] = set()
-        self._turning = False
+        self._turning: asyncio.Handle | None = None
+        self._fresh = False  # something has come since the last turn
+        self._gathered = 0.0  # until when the next that comes may wait
         self._busy: list[StoredQueue] | None = None
         self._dirty: set[StoredQueue] = set()
         self._not_before = 0.0
@@ -264,29 +273,55 @@ class Store:
     def touch(self, queue: StoredQueue) -> None:
         """Something is new with it: it is looked at when all that happens now has happened."""
         self._touched.add(queue)
-        if not self._turning:
-            self._turning = True
-            self.loop.call_soon(self._turn)
+        if self._turning is None or isinstance(self._turning, asyncio.TimerHandle):
+            if self._turning is not None:
+                self._turning.cancel()
+            self._turning = self.loop.call_soon(self._turn)
+
+    def gather(self, queue: StoredQueue) -> None:
+        """As touch, where that may wait for more of the same."""
+        self._touched.add(queue)
+        self._fresh = True
+        if self._turning is None:
+            if self._gathered > self.loop.time() and not self.broken:
+                self._turning = self.loop.call_at(self._gathered, self._turn)
+            else:
+                self._turning = self.loop.call_soon(self._turn)
+
+    def touch_later(self, queue: StoredQueue) -> None:
+        """As touch, where there is nothing but rows to delete: most often that is due later anyhow."""
+        if queue.deletes > _MAX_DELETES or (self._busy is None and self._timer is None):
+            self.touch(queue)
+        else:
+            self._dirty.add(queue)
 
     # Committing
 
     def _turn(self) -> None:
-        self._turning = False
+        self._turning = None
+        if self._fresh:
+            self._fresh = False
+            self._gathered = self.loop.time() + self.options.gather
         touched, self._touched = self._touched, set()
+        woken = False
         for queue in touched:
             queue.stage()
-            queue.offer_staged()
+            if queue.offer_staged():
+                woken = True
         self._dirty |= touched
         if self._busy is None:
-            self._commit_if_due()
+            self._commit_if_due(woken)
 
-    def _commit_if_due(self) -> None:
+    def _commit_if_due(self, woken: bool) -> None:
         waits = self._may_wait()
         if waits is None:
             return
         now = self.loop.time()
         due = max(now + waits, self._not_before)
-        if due <= now:
+        if due <= now and not woken:
+            if not self._soon:
+                self._commit()
+        elif due <= now:
             # Who was given events just now goes first: some need not be written then.
             if not self._soon:
                 self._soon = True
@@ -348,6 +383,9 @@ class Store:
             reason = result.refused
         self.broken = reason
         if reason:
+            for queue in list(self._touched):  # what has come and could go all the same is not dropped
+                queue.stage()
+                queue.offer_staged()
             self.failures[reason] = self.failures.get(reason, 0) + 1
             self._not_before = self.loop.time() + self.options.retry
         else:
@@ -360,13 +398,14 @@ class Store:
                 queue.not_committed(reason)
             else:
                 queue.committed(result.read, reason)
-            self.touch(queue)
+        self._touched.update(queues)
         if self._database.set_aside != self._aside:
             self._aside = self._database.set_aside
-            for queue in self._stored:
-                self.touch(queue)
+            self._touched.update(self._stored)
         if self._idle is not None and not self._idle.done():
             self._idle.set_result(None)
+        elif self._turning is None:
+            self._turn()  # what has come while this was written is next
 
     def _note(self, heard: dict[tuple[str, str], Heard]) -> None:
         self.heard.update(heard)

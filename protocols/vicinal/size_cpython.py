@@ -25,19 +25,23 @@ _kept: dict[tuple[str, ...], int] = {}
 
 def at_most(event: Event) -> int:
     """No less than len(encode(event)); more by a few bytes for each part, and where there is more than ASCII."""
-    size = _EVENT + 4 * len(event.subject) + 4 * len(event.producer or "")
-    both: tuple[dict[str, Any], ...] = (event.params, event.attrs) if event.attrs else (event.params,)
-    for items in both:
-        names = tuple(items)
-        size += _kept.get(names) or _size_of(names)
-        for value in items.values():
-            kind = type(value)
-            if kind is str:
-                size += len(value) if value.isascii() else 4 * len(value)
-            elif kind is bytes:
-                size += len(value)
-            elif kind is not int and kind is not float and kind is not bool:
-                size += at_most(value) if kind is Event else _AREA
+    size = _EVENT + 4 * len(event.subject) + 4 * len(event.producer or "") + _items_at_most(event.params)
+    return size + _items_at_most(event.attrs) if event.attrs else size
+
+
+def _items_at_most(items: dict[str, Any]) -> int:
+    names = tuple(items)
+    size = _kept.get(names) or _size_of(names)
+    for value in items.values():
+        kind = type(value)
+        if kind is float or kind is int:
+            continue
+        if kind is str:
+            size += len(value) if value.isascii() else 4 * len(value)
+        elif kind is bytes:
+            size += len(value)
+        elif kind is not bool:
+            size += at_most(value) if kind is Event else _AREA
     return size
 
 

@@ -1,6 +1,9 @@
 """What the commands that talk to a broker share: how to reach it, scopes on the command line, how to run and to end."""
 
 import asyncio
+import base64
+import json
+import secrets
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,9 +15,20 @@ from .complain import BadInput
 if TYPE_CHECKING:
     from vicinal_cloud.broker.client import Client
 
-__all__ = ["DEFAULT", "Failed", "Reach", "parse_scopes", "reach_options", "run", "scope_options"]
+__all__ = [
+    "DEFAULT",
+    "Failed",
+    "Reach",
+    "identity_options",
+    "parse_scopes",
+    "reach_options",
+    "read_token",
+    "run",
+    "scope_options",
+]
 
 DEFAULT = "tcp://127.0.0.1:7447"
+_TOKEN_FILE = "vicinal.token_file"
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,28 +44,61 @@ class Reach:
 
     def __init__(self, broker: str, name: str | None, ca: str | None, certificate: str | None, key: str | None) -> None:
         self.broker = broker
-        self.name = name
+        self.token_file: str | None = click.get_current_context().meta.get(_TOKEN_FILE)
+        self.name = name if name is not None or self.token_file is None else _name_in(read_token(self.token_file))
         self._files = [None if path is None else Path(path) for path in (certificate, key, ca)]
 
     async def connect(self, broker: str | None = None, name: str | None = None, reconnect: bool = True) -> "Client":
         from vicinal_cloud.broker.address import Tls
         from vicinal_cloud.broker.client import connect
 
-        return await connect(broker or self.broker, name or self.name, Tls(*self._files), reconnect=reconnect)
+        file = self.token_file
+        # Read for each connection: whoever renews tokens writes them there.
+        token = None if file is None else lambda: read_token(file)
+        chosen = name or self.name
+        return await connect(broker or self.broker, chosen, Tls(*self._files), reconnect=reconnect, token=token)
+
+
+def read_token(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"--token-file {file}: {getattr(error, 'strerror', None) or 'no token in it'}") from error
+
+
+def _name_in(token: str) -> str | None:
+    """Whom it is about, with something of our own behind it: several commands may run at once."""
+    try:
+        body = token.split(".")[1]
+        name = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["sub"]
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise BadInput("--token-file: it holds no token with a name in it (sub)") from error
+    return f"{name}~{secrets.token_hex(3)}"
 
 
 def reach_options(command: F) -> F:
+    return click.option(
+        "--broker", "-b", envvar="VICINAL_BROKER", default=DEFAULT, show_default=True, metavar="ADDRESS",
+        help="tcp://, tls://, ws:// or wss://HOST:PORT; also VICINAL_BROKER.",
+    )(identity_options(command))  # fmt: skip
+
+
+def _keep_token_file(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    ctx.meta[_TOKEN_FILE] = value
+
+
+def identity_options(command: F) -> F:
     path = click.Path(exists=True, dir_okay=False)
     for option in reversed(
         [
-            click.option(
-                "--broker", "-b", envvar="VICINAL_BROKER", default=DEFAULT, show_default=True, metavar="ADDRESS",
-                help="tcp://, tls://, ws:// or wss://HOST:PORT; also VICINAL_BROKER.",
-            ),
             click.option("--name", help="Whom to be; else a name that nobody has."),
             click.option("--ca", type=path, help="Whom to trust (PEM), with tls:// and wss://."),
             click.option("--cert", "certificate", type=path, help="Our certificate (PEM), where the broker wants one."),
             click.option("--key", type=path, help="Its key (PEM)."),
+            click.option(
+                "--token-file", type=path, envvar="VICINAL_TOKEN_FILE", expose_value=False, callback=_keep_token_file,
+                help="A signed token that says who we are, in a file; also VICINAL_TOKEN_FILE.",
+            ),
         ]
     ):  # fmt: skip
         command = option(command)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from vicinal.errors import VicinalError
 from vicinal.event import Event
 from vicinal.scope.graph import Tags
+from vicinal.scope.session_cpython import react_to
 
 __all__ = ["Advertisement", "Delivery", "Handle", "Subscription"]
 
@@ -122,6 +123,8 @@ class Subscription(Handle):
         return self
 
     async def __anext__(self) -> Delivery:
+        """What its task publishes until it asks for the next is a reaction to this one (vicinal.scope.session)."""
+        react_to(None)
         while not self._queue:
             if self.error is not None:
                 raise self.error
@@ -130,4 +133,6 @@ class Subscription(Handle):
         delivery, owes = self._queue.popleft()
         if owes:
             self._consumed()
+        if "Session" in delivery.event.attrs:
+            react_to(delivery.event)
         return delivery

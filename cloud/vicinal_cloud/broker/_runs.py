@@ -4,13 +4,16 @@ A broker answers each publish by itself, so that each can be refused by itself. 
 published is told once, when the last has come.
 """
 
-import asyncio
+from collections.abc import Callable
 
 from vicinal.event import Event
 from vicinal.siena.messages import encode, framed
 from vicinal.wire import encode as encode_event
 
-__all__ = ["FIRST_REQUEST", "Run", "publication"]
+__all__ = ["FIRST_REQUEST", "Failed", "Run", "Told", "publication"]
+
+Told = Callable[[dict[int, BaseException]], None]
+Failed = Callable[[BaseException], None]
 
 FIRST_REQUEST = 1 << 16
 """from here on, and for long, the number of a request has four bytes"""
@@ -22,23 +25,35 @@ _MAX_AROUND = 4096
 
 
 class Run:
-    """Events with the requests `first`, `first` + 1, ... The future's result is what was refused, by its place among
+    """Events with the requests `first`, `first` + 1, ... `told` is called with what was refused, by its place among
     them; what was not is accepted."""
 
-    __slots__ = ("done", "first", "left", "refused")
+    __slots__ = ("count", "failed", "first", "left", "refused", "told")
 
-    def __init__(self, first: int, count: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, first: int, count: int, told: Told, failed: Failed | None = None) -> None:
+        """`failed` is called instead when the client has ended before all were answered; without it all are told to be
+        refused so."""
         self.first = first
-        self.left = count
+        self.count = self.left = count
         self.refused: dict[int, BaseException] = {}
-        self.done: asyncio.Future[dict[int, BaseException]] = loop.create_future()
+        self.told = told
+        self.failed = failed
 
     def answered(self, request: int, error: BaseException | None) -> None:
         if error is not None:
             self.refused[request - self.first] = error
         self.left -= 1
-        if not self.left and not self.done.done():
-            self.done.set_result(self.refused)
+        if not self.left:
+            self.told(self.refused)
+
+    def fail(self, error: BaseException) -> None:
+        """There will be no more answers. Of those that there were nothing is said."""
+        if self.left > 0:
+            self.left = 0
+            if self.failed is None:
+                self.told(dict.fromkeys(range(self.count), error))
+            else:
+                self.failed(error)
 
 
 def publication(request: int, advertisement: int, event: Event) -> bytes:

@@ -14,7 +14,7 @@ again: a broker knows by (producer, seq) what it has. A subscriber gets an event
 import asyncio
 import random
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -22,11 +22,12 @@ from vicinal.errors import LocalProtocolError, VicinalError
 from vicinal.event import Event
 from vicinal.filter import Filter
 from vicinal.scope.graph import Tags
+from vicinal.scope.session_cpython import in_context
 from vicinal.siena.connection import BYE_NAMES, LOST, NORMAL, NOT_ADMITTED, TAKEN_OVER, WRONG_VERSION, Connection
 from vicinal.siena.messages import CLIENT, VERSION
 
 from ._handles import Advertisement, Delivery, Handle, Subscription
-from ._runs import FIRST_REQUEST, Run, publication
+from ._runs import FIRST_REQUEST, Failed, Run, Told, publication
 from .address import Address, Tls, parse
 from .clock import clock
 from .dial import CannotConnect, backoff, dial
@@ -56,16 +57,27 @@ async def connect(
     tls: Tls | None = None,
     chance: random.Random | None = None,
     reconnect: bool = True,
+    token: str | Callable[[], str] | None = None,
 ) -> "Client":
-    """Raises CannotConnect, or Closed when the broker does not admit us. Without a name it is one that nobody has."""
+    """Raises CannotConnect, or Closed when the broker does not admit us. Without a name it is one that nobody has. A
+    `token` says who we are; one that is called is called for each connection, as they expire."""
     where = address if isinstance(address, Address) else parse(address)
-    client = Client(where, name or f"client-{secrets.token_hex(6)}", tls or Tls(), chance or random.Random(), reconnect)
+    chosen = name or f"client-{secrets.token_hex(6)}"
+    client = Client(where, chosen, tls or Tls(), chance or random.Random(), reconnect, token)
     await client._first()
     return client
 
 
 class Client:
-    def __init__(self, address: Address, name: str, tls: Tls, chance: random.Random, reconnect: bool) -> None:
+    def __init__(
+        self,
+        address: Address,
+        name: str,
+        tls: Tls,
+        chance: random.Random,
+        reconnect: bool,
+        token: str | Callable[[], str] | None = None,
+    ) -> None:
         """Use `connect`."""
         self.address = address
         self.name = name
@@ -76,6 +88,8 @@ class Client:
         """the highest seq of ours that the broker knew when we connected"""
         self.now = clock()
         self._tls = tls
+        self._token = token
+        self._told: dict[int, list[str]] = {}
         self._chance = chance
         self._reconnect = reconnect
         self._link: Link | None = None
@@ -144,7 +158,9 @@ class Client:
         return await (await self.submit(event, advertisement))
 
     async def submit(self, event: Event, advertisement: Advertisement) -> "asyncio.Future[int]":
-        """publish, without waiting for the answer. Waits while too many are without one."""
+        """publish, without waiting for the answer. Waits while too many are without one. In a task that reacts to an
+        event of a session (vicinal.scope.session) it belongs to that session."""
+        event = in_context(event)
         while len(self._publishes) >= WINDOW:
             self._room.clear()
             await self._room.wait()
@@ -177,7 +193,42 @@ class Client:
             await self._room.wait()
         if self._closed is not None:
             raise self._closed
-        run = Run(self._requests + 1, len(events), asyncio.get_running_loop())
+        done: asyncio.Future[dict[int, BaseException]] = asyncio.get_running_loop().create_future()
+
+        def told(errors: dict[int, BaseException]) -> None:
+            if not done.done():
+                done.set_result(errors)
+
+        def failed(error: BaseException) -> None:
+            if not done.done():
+                done.set_exception(error)
+                done.exception()  # whoever waits gets it; if nobody does, it is not worth a complaint
+
+        self._publish_run(events, advertisement, told, failed)
+        self._flush_soon()
+        return done
+
+    def submit_at_once(self, events: list[Event], advertisement: Advertisement, told: Told) -> bool:
+        """submit_many, where nothing need be waited for: it is written, and `told` is called when all are answered.
+        False: nothing was done."""
+        link = self._link
+        if (
+            not self._ready
+            or link is None
+            or link.connection.closed
+            or self._closed is not None
+            or advertisement.number is None
+            or len(self._publishes) >= WINDOW
+        ):
+            return False
+        self._publish_run(events, advertisement, told)
+        link.flush()
+        return True
+
+    def _publish_run(
+        self, events: list[Event], advertisement: Advertisement, told: Told, failed: Failed | None = None
+    ) -> None:
+        run = Run(self._requests + 1, len(events), told, failed)
         request, publishes = self._requests, self._publishes
         for event in events:
             request += 1
@@ -194,8 +245,18 @@ class Client:
                     del publishes[request]
                     run.answered(request, Refused(str(error)))
             link.connection.put(b"".join(frames))
-            self._flush_soon()
-        return run.done
+
+    async def administer(self, *what: Any) -> str:
+        """What an administrator says (vicinal.siena.administration), or ("tell", "members"): then what was told, JSON.
+        Raises Refused."""
+        self._requests += 1
+        request = self._requests
+        self._told[request] = []
+        try:
+            await self._answer_to(("administer", request, what))
+            return "".join(self._told[request])
+        finally:
+            del self._told[request]
 
     async def ping(self) -> float:
         """Milliseconds to the broker and back."""
@@ -232,7 +293,9 @@ class Client:
     async def _connect(self) -> None:
         self._lost.clear()
         self._welcome = asyncio.get_running_loop().create_future()
-        hello = ("hello", VERSION, CLIENT, self.name)
+        hello: tuple[Any, ...] = ("hello", VERSION, CLIENT, self.name)
+        if self._token is not None:
+            hello += (self._token if isinstance(self._token, str) else self._token(),)
         self._link = await self._dial(Connection(self.now(), hello))
         try:
             async with asyncio.timeout(10):
@@ -321,12 +384,14 @@ class Client:
         handle.there()
 
     async def _request(self, kind: str, *fields: Any) -> Any:
+        self._requests += 1
+        return await self._answer_to((kind, self._requests, *fields))
+
+    async def _answer_to(self, message: tuple[Any, ...]) -> Any:
         if self._closed is not None:
             raise self._closed
-        self._requests += 1
-        request = self._requests
-        future = self._answers[request] = asyncio.get_running_loop().create_future()
-        self._say((kind, request, *fields))
+        future = self._answers[message[1]] = asyncio.get_running_loop().create_future()
+        self._say(message)
         return await future
 
     # What happens
@@ -349,6 +414,11 @@ class Client:
             pong = self._pongs.pop(message[1], None)
             if pong is not None and not pong.done():
                 pong.set_result(None)
+        elif kind == "told":
+            if message[1] in self._told:
+                self._told[message[1]].append(message[2])
+        elif kind == "ended":
+            self._ended(message[1], message[2])
         elif kind == "welcome":
             self.broker = message[2]
             if self._welcome is not None and not self._welcome.done():
@@ -373,6 +443,14 @@ class Client:
             future.set_result(more)
         else:
             future.set_exception(Refused(more))
+
+    def _ended(self, number: int, reason: str) -> None:
+        """We may no longer."""
+        self._subscriptions.pop(number, None)
+        for handle in [one for one in self._handles if one.number == number]:
+            self._handles.remove(handle)
+            handle.number = None
+            handle.end(Refused(reason))
 
     def _delivered(self, message: tuple[Any, ...]) -> None:
         _, keys, event, offset, trail = message
@@ -428,12 +506,13 @@ class Client:
         self._ready = False
         for handle in self._handles:
             handle.end(error)
-        for _, _, found in self._publishes.values():
-            done = found.done if isinstance(found, Run) else found
-            if not done.done():
-                done.set_exception(error)
-                done.exception()  # whoever waits gets it; if nobody does, it is not worth a complaint
-        self._publishes.clear()
+        publishes, self._publishes = self._publishes, {}
+        for _, _, found in publishes.values():
+            if isinstance(found, Run):
+                found.fail(error)
+            elif not found.done():
+                found.set_exception(error)
+                found.exception()  # whoever waits gets it; if nobody does, it is not worth a complaint
         self._room.set()
 
     def _say(self, message: tuple[Any, ...]) -> None:

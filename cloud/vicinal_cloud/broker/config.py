@@ -3,6 +3,8 @@
     [broker]
     name = "b1"
     join = ["london"]                               # the scopes whose events may be here
+    scopes = "deployment.toml"                      # in place of [[scope]]: scopes, edges, components; spec/scope.md
+    watch = true                                    # a changed deployment.toml counts by itself
 
     [[listen]]
     address = "tls://0.0.0.0:7447"                  # tcp, tls, ws, wss
@@ -22,6 +24,11 @@
     input = "subject = 'Speed'"
     output = "rate > 30"
 
+    [identity]
+    tokens = "issuer.pem"                           # the key that tokens are signed with: a public key, or a secret
+    administrators = "role = 'administrator'"       # who may change scopes and members; without it nobody
+    required = true                                 # who proves no identity is not admitted
+
     [status]
     address = "http://127.0.0.1:9447"               # /metrics and /status
 
@@ -40,13 +47,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vicinal.errors import LocalProtocolError
+from vicinal.filter import Filter
+from vicinal.scope import file_cpython
 from vicinal.scope.graph import Scope, ScopeGraph
 from vicinal.tables_cpython import ConfigError, Table, parse_tables
 
 from ..log import LogOptions
 from .address import Address, Tls, parse
+from .tokens import Issuer
 
-__all__ = ["Config", "ConfigError", "Listen", "LogPlace", "Neighbour", "load"]
+__all__ = ["Config", "ConfigError", "Identities", "Listen", "LogPlace", "Neighbour", "Scopes", "changed_at", "load"]
 
 
 class Listen(NamedTuple):
@@ -65,6 +75,22 @@ class LogPlace(NamedTuple):
     options: LogOptions
 
 
+class Identities(NamedTuple):
+    issuer: Issuer | None = None
+    administrators: Filter | None = None
+    required: bool = False
+
+
+class Scopes(NamedTuple):
+    """Where the scopes come from: a file, of its own or the broker's, when it was changed, and its tables."""
+
+    file: Path
+    changed: int
+    """ms"""
+    tables: dict[str, Any]
+    watch: bool = False
+
+
 class Config(NamedTuple):
     name: str
     join: tuple[str, ...]
@@ -74,6 +100,8 @@ class Config(NamedTuple):
     status: Address | None
     log: LogPlace | None
     fleet: Path | None = None
+    scopes: Scopes | None = None
+    identities: Identities = Identities()
 
 
 def load(path: str | Path) -> Config:
@@ -112,14 +140,15 @@ class _Reader:
 
     def config(self, tables: dict[str, Any]) -> Config:
         for where in tables:
-            if where not in ("broker", "listen", "neighbour", "scope", "status", "log", "fleet"):
+            if where not in ("broker", "listen", "neighbour", "scope", "status", "log", "fleet", "identity"):
                 raise ConfigError(f"{self.file}: [{where}] is not known: want broker, listen, neighbour, scope, ...")
-        graph = self._graph(tables)
         broker = _Table(self.file, "broker", tables.get("broker", {}))
         name, join = broker.name(), broker.names("join")
+        graph, scopes = self._scopes(broker, tables)
         for scope in join:
             if scope not in graph:
-                raise broker.error("join", f"has {scope!r}, which is no [[scope]]")
+                where = "" if scopes.file == self.file else f" of {scopes.file}"
+                raise broker.error("join", f"has {scope!r}, which is no [[scope]]{where}")
         broker.done()
         listen = tuple(self._listen(table) for table in self._tables(tables, "listen"))
         neighbours = tuple(self._neighbour(table, name) for table in self._tables(tables, "neighbour"))
@@ -127,7 +156,16 @@ class _Reader:
         if twice:
             raise ConfigError(f"{self.file}: [neighbour] name {min(twice)!r} is given twice")
         return Config(
-            name, join, listen, neighbours, graph, self._status(tables), self._log(tables), self._fleet(tables)
+            name,
+            join,
+            listen,
+            neighbours,
+            graph,
+            self._status(tables),
+            self._log(tables),
+            self._fleet(tables),
+            scopes,
+            self._identities(tables),
         )
 
     def _tables(self, tables: dict[str, Any], where: str) -> list[_Table]:
@@ -152,6 +190,38 @@ class _Reader:
         if name == own:
             raise table.error("name", f"is {name!r}, the broker itself")
         found = Neighbour(name, table.address("address", _SCHEMES, required=False), table.tls())
+        table.done()
+        return found
+
+    def _scopes(self, broker: _Table, tables: dict[str, Any]) -> tuple[ScopeGraph, Scopes]:
+        file, watch = broker.path("scopes"), broker.take("watch", bool, True)
+        if file is None:
+            inline = {"scope": tables["scope"]} if "scope" in tables else {}
+            return self._graph(tables), Scopes(self.file, changed_at(self.file), inline)
+        if "scope" in tables:
+            raise broker.error("scopes", f"is {str(file)!r}, and there is [[scope]]: write them in one place")
+        try:
+            changed, data = changed_at(file), file.read_bytes()
+        except OSError as error:
+            raise broker.error("scopes", f"is {file}: {error.strerror}") from error
+        found = parse_tables(file, data)
+        graph, problems = file_cpython.read_tables(file, found)
+        if graph is None:
+            raise ConfigError("\n".join(problems))
+        return graph, Scopes(file, changed, found, watch)
+
+    def _identities(self, tables: dict[str, Any]) -> Identities:
+        if "identity" not in tables:
+            return Identities()
+        table = _Table(self.file, "identity", tables["identity"])
+        key = table.path("tokens")
+        issuer = None
+        if key is not None:
+            try:
+                issuer = Issuer.load(key)
+            except LocalProtocolError as error:
+                raise table.error("tokens", f"is {error}") from error
+        found = Identities(issuer, table.filter("administrators"), table.take("required", bool, False))
         table.done()
         return found
 
@@ -194,3 +264,11 @@ class _Reader:
                 raise table.error(key, f"is {value}, want more than 0")
         table.done()
         return LogPlace(directory, LogOptions(max_age_ms=None if hours is None else hours * 3_600_000, max_bytes=size))
+
+
+def changed_at(file: Path) -> int:
+    """ms"""
+    try:
+        return file.stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return 0

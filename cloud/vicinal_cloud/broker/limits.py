@@ -21,6 +21,7 @@ __all__ = [
     "STUCK_MS",
     "TICKS_FOR_ALL",
     "TICK_SECONDS",
+    "WATCH_SECONDS",
 ]
 
 # What waits for one connection. Beyond it, or when nothing has moved for STUCK_MS, a slow consumer is cut: the durable
@@ -34,6 +35,8 @@ TICK_SECONDS = 0.25
 # All connections are looked at in so many ticks, and few at once.
 TICKS_FOR_ALL = 8
 LINKS_A_TICK = 100
+# How often the file of a deployment is looked at.
+WATCH_SECONDS = 1.0
 
 # The process may have 20,000 files open.
 MAX_CLIENTS = 16_384

@@ -52,6 +52,7 @@ class Link(asyncio.BufferedProtocol):
         self.where = "?"
         self.identity: str | None = None
         """the name in the certificate that the other end has shown"""
+        self.certificate: Any = None
         self.lane: Callable[[bytes], int] | None = None
         """the short way for what comes alone (single.py)"""
         self.descriptor = -1
@@ -77,7 +78,8 @@ class Link(asyncio.BufferedProtocol):
         self.descriptor = self.direct(transport)
         peer = transport.get_extra_info("peername")
         self.where = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "?"
-        self.identity = _common_name(transport.get_extra_info("peercert"))
+        self.certificate = transport.get_extra_info("peercert")
+        self.identity = _common_name(self.certificate)
         self.owner.opened(self)
         self.started()
 
@@ -192,11 +194,11 @@ class Link(asyncio.BufferedProtocol):
             self._settle()
         return self.backlog if self.batches or connection.waiting else 0
 
-    def put_rest(self, data: bytes, taken: int, deliveries: int) -> None:
-        """The socket has taken so many bytes of it: the others are for the transport."""
+    def put_rest(self, data: bytes | memoryview, taken: int, deliveries: int) -> None:
+        """The socket has taken so many bytes of it: the others are for the transport, which may keep them."""
         assert self.transport is not None
         self.bytes_out += len(data)
-        self.put(data[taken:])
+        self.put(bytes(data[taken:]))
         if self.batches or self._size():
             self.batches.append((self.bytes_out, deliveries))
         elif self.transport.is_closing():  # it broke while this was written
@@ -217,6 +219,11 @@ class Link(asyncio.BufferedProtocol):
         """Deliveries that have left this process for certain: what was in the transport's buffer when it was last seen,
         before a connection broke, has not."""
         return self.connection.released - self.connection.unsent - sum([count for _, count in self.batches])
+
+    @property
+    def bytes_left(self) -> int:
+        """Those that are with the other end, or on their way."""
+        return self.bytes_out - self._unwritten()
 
     @property
     def backlog(self) -> int:

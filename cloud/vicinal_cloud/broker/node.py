@@ -8,13 +8,15 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from vicinal.errors import VicinalError
+from vicinal.errors import LocalProtocolError, VicinalError
 from vicinal.event import Event
+from vicinal.scope.membership import Identity
 from vicinal.siena.broker import Broker
 from vicinal.siena.connection import (
     BYE_NAMES,
     NOT_ADMITTED,
     PING_AFTER,
+    RENEW,
     TAKEN_OVER,
     TOO_MUCH,
     Connection,
@@ -23,16 +25,22 @@ from vicinal.siena.messages import BROKER, CLIENT, delivery
 
 from . import limits
 from .clock import clock
+from .config import Identities
 from .counters import Counters
+from .holding import AGENT, Holding, is_agent
+from .identity import is_administrator, prove
 from .link import Link
 from .publishing import Publishing
 from .replay import Replays
+from .scoped import Sifting, scoped
 from .session import Session
 from .single import lane_of
 from .storage import Storage
 
 if TYPE_CHECKING:
     from vicinal.siena.messages import Message
+
+    from .administering import Administering
 
 __all__ = ["Node", "clock"]
 
@@ -45,6 +53,7 @@ class Node:
         now: Callable[[], int],
         storage: Storage | None = None,
         ping_after: int = PING_AFTER,
+        identities: Identities | None = None,
     ) -> None:
         """Within a running loop. `neighbours` are the brokers that may connect; true for those that this one dials."""
         self._loop = asyncio.get_running_loop()
@@ -53,8 +62,15 @@ class Node:
         self.now = now
         self.storage = storage
         self.ping_after = ping_after
+        self.identities = Identities() if identities is None else identities
+        self.administering: Administering | None = None
+        """what is said to a broker that may be administered"""
+        self.sifting = Sifting(self)
+        self._generation = engine.rights.generation
         self.replays: Replays | None = None
         """of the log, for brokers that have missed some of it"""
+        self.holding: Holding | None = None
+        """of scopes with publishing policies"""
         self.counters = Counters()
         self.publishing = Publishing(self)
         self.links: set[Link] = set()
@@ -63,6 +79,7 @@ class Node:
         """neighbours, and who of the two has dialled"""
         self.changed: list[Callable[[str, bool], None]] = []
         """are told when a link to a neighbour comes up or goes down"""
+        engine.loads.backlog = self._backlog
         self.draining = False
         self.dirty: set[Link] = set()
         """links that have something to say at the end of the turn"""
@@ -89,7 +106,7 @@ class Node:
         self._reading = True
         kind = messages[0][0]
         if kind == "hello":  # which comes alone, and so does welcome
-            self._hello(link, messages[0][2], messages[0][3])
+            self._hello(link, messages[0][2], messages[0][3], messages[0][4] if len(messages[0]) > 4 else None)
         elif kind == "welcome":
             self._neighbour(link, messages[0][2], self.engine.name)
         elif link.connection.role == CLIENT:
@@ -101,7 +118,7 @@ class Node:
                 if self.linked.get(link.connection.peer, (None,))[0] is link:
                     self._from_neighbour(link, message)
 
-    def _hello(self, link: Link, role: int, name: str) -> None:
+    def _hello(self, link: Link, role: int, name: str, token: str | None) -> None:
         connection = link.connection
         if self.draining:
             connection.bye(NOT_ADMITTED, f"broker {self.engine.name!r} is going down")
@@ -112,28 +129,47 @@ class Node:
                 connection.bye(
                     NOT_ADMITTED, f"broker {self.engine.name!r} has no neighbour {name!r} in its configuration"
                 )
+            elif self.identities.required and link.identity is None:
+                connection.bye(NOT_ADMITTED, f"broker {self.engine.name!r} admits no neighbour without a certificate")
             else:
                 connection.welcome(self.engine.name)
                 self._neighbour(link, name, name)
-        elif "/" in name or name in self.neighbours or name == self.engine.name:
-            connection.bye(NOT_ADMITTED, f"{name!r} cannot be a client's name: a broker's, or with a slash")
+        elif "/" in name or is_agent(name) or name in self.neighbours or name == self.engine.name:
+            connection.bye(
+                NOT_ADMITTED, f"{name!r} cannot be a client's name: a broker's, with a slash, or {AGENT!r} first"
+            )
         elif len(self.sessions) >= limits.MAX_CLIENTS and name not in self.sessions:
             connection.bye(TOO_MUCH, f"{limits.MAX_CLIENTS} clients are connected, no more can be")
         else:
-            self._client(link, name)
+            now = self.now()
+            try:
+                identity = prove(self.identities, name, link.certificate, token, now)
+            except LocalProtocolError as error:
+                connection.bye(NOT_ADMITTED, str(error))
+                return
+            link.certificate = None  # thousands of them are megabytes
+            why = self.engine.rights.memberships.ended(identity, now)
+            if why:
+                connection.bye(NOT_ADMITTED, why)
+            else:
+                self._client(link, name, identity)
 
-    def _client(self, link: Link, name: str) -> None:
+    def _client(self, link: Link, name: str, identity: Identity) -> None:
         before = self.sessions.get(name)
         if before is not None:
             before.link.cut(TAKEN_OVER, f"another connection says that it is {name!r}")
         last = self.engine.last_published(name)
         if self.storage is not None:
             last = max(last, self.storage.highest(name))
-        self.sessions[name] = Session(self, link, name)
+        self.engine.admit(name, identity, self.now())
+        self.sessions[name] = Session(self, link, name, identity)
         lane = lane_of(self, self.sessions[name])
         if lane is not None:
             link.open_lane(lane)
         link.connection.welcome(self.engine.name, last)
+        if is_administrator(self.identities, identity):
+            link.connection.take_larger()
+        self._set_timer()  # an identity may expire
 
     def _neighbour(self, link: Link, name: str, dialler: str) -> None:
         if name not in self.neighbours:
@@ -217,11 +253,37 @@ class Node:
             for kind, other, what in actions:
                 if kind == "send":
                     self._send(other, what)
+                elif kind == "ended":
+                    self._ended(other, *what)
+                elif kind == "administered":
+                    if self.administering is not None:
+                        self.administering.administered(other, what)
                 elif self.storage is not None:
                     self._catch_up(kind, other, what)
+            if self.holding is not None:
+                self.holding.update()
+            if self.engine.rights.seen:
+                self.engine.rights.seen.clear()
             if not self.publishing.hand_on():
                 break
+        if self._generation != self.engine.rights.generation:
+            self._generation = self.engine.rights.generation
+            self.sifting.sift()
+        if self.administering is not None:
+            self.administering.settle()
         self._set_timer()
+
+    def _ended(self, client: str, number: int, why: str, kind: str) -> None:
+        """A right is gone, and what stood on it."""
+        session = self.sessions.get(client)
+        if session is None:
+            if self.storage is not None:
+                self.storage.ended(client, why, kind, self.counters, self.sessions.get(client.partition("/")[0]))
+        elif kind == "moved":
+            session.link.cut(RENEW, f"{client!r} is another component of the deployment now")
+        elif kind != "lapsed":  # then the connection ends, and what it had is asked for in the next
+            session.ended(number, why)
+            self.sifting.lost(session)
 
     def _catch_up(self, kind: str, broker: str, offset: int) -> None:
         assert self.storage is not None
@@ -259,19 +321,25 @@ class Node:
         counters.handed += len(takers)
         made: tuple[int, ...] | None = None
         frame = b""
+        came = self.engine.rights.seen.get(event.identity) if self.engine.rights.seen else None
         for client, numbers in takers:
             session = sessions.get(client)
             if session is None or session.link.connection.closed:
+                if self.holding is not None and self.storage is None and is_agent(client):
+                    self.holding.took(client, event)
+                    continue
                 if self.storage is None or not self.storage.deliver(client, event, counters):
                     counters.dropped["client gone"] += 1
                 continue
             if numbers != made:
                 made, frame = numbers, delivery(numbers, event, trail)
+                if came is not None:
+                    frame = scoped(frame, came)
             session.link.connection.deliver(frame)
             dirty.add(session.link)
         self._flush_at_the_end()
 
-    def deliver_run(self, found: "list[tuple[str, bytes, int, int]]") -> None:
+    def deliver_run(self, found: "list[tuple[str, bytes | memoryview, int, int]]") -> None:
         """To each client so many deliveries, which are frames already."""
         counters = self.counters
         for client, frames, count, _ in found:
@@ -293,6 +361,15 @@ class Node:
         if not self._flushing and not self._reading:
             self._flushing = True
             self._loop.call_soon(self.flush)
+
+    def _backlog(self, client: str) -> int:
+        """Deliveries that it has not taken."""
+        session = self.sessions.get(client)
+        return 0 if session is None else session.link.undelivered
+
+    def store_soon(self) -> None:
+        """What is to be published is stored at the end of this turn."""
+        self._flush_at_the_end()
 
     def flush(self) -> None:
         """What all links have to say."""
@@ -331,6 +408,7 @@ class Node:
             now = self.now()
             if self.publishing.owes:
                 self.pump()
+            self.sifting.look(now)
             if not rest:
                 rest = list(self.links)
                 turn = max(len(rest) // limits.TICKS_FOR_ALL, limits.LINKS_A_TICK)

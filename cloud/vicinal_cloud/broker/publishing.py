@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vicinal.siena.messages import Message
 
     from ..log import Entry
+    from .holding import _Insider as Insider
     from .link import Link
     from .node import Node
     from .session import Session
@@ -62,6 +63,7 @@ class Publishing:
         self._counters.storing += len(messages)
         node = self._node
         name, storage, check, now = session.name, node.storage, self._engine.check_publish, node.now()
+        self._engine.rights.now = now
         for _, request, advert, event in messages:
             try:
                 tags = check(name, advert, event)
@@ -79,6 +81,17 @@ class Publishing:
             self._node.flush_soon(session.link)
         if name in self.owed:
             self._pause(session.link)
+
+    def publish_inside(self, insider: "Insider", tags: "Tags", event: "Event") -> None:
+        """From the broker itself (holding.py): what may be published was settled before."""
+        self._counters.received += 1
+        self._counters.storing += 1
+        one: Any = insider
+        if self._node.storage is None:
+            self._hand((one, None, tags, event, -1), self._node.now())
+        else:
+            self._storing.append((one, None, tags, event, entry_with(event, tags)))
+            self._node.store_soon()
 
     def publish_run(self, session: "Session", run: Any) -> None:
         """All at once where that can be, else one by one."""

@@ -74,7 +74,7 @@ class Replays:
                     break
                 try:
                     event, tags = unpack(record.event)
-                    engine.publish_again(reader, event, tags, self._now())
+                    engine.publish_again(reader, event, tags, self._now(), record.time)
                     self.counts["published again"] += 1
                 except Exception as error:  # whatever it is, it must not keep the rest from those who wait for it
                     self._trouble("not readable", reader, record.offset, error)

@@ -8,6 +8,7 @@
 """
 
 import asyncio
+import gc
 import logging
 import random
 import resource
@@ -19,11 +20,13 @@ from typing import Any
 
 from vicinal.errors import LocalProtocolError
 from vicinal.siena.broker import Broker
-from vicinal.siena.connection import DRAINING, NOT_ADMITTED, PING_AFTER
+from vicinal.siena.connection import DRAINING, PING_AFTER
 
 from . import http, limits
 from .address import Address
+from .administering import Administering
 from .config import Config, ConfigError, Listen, load
+from .holding import Holding
 from .link import Link
 from .neighbours import keep_linked
 from .node import Node, clock
@@ -48,10 +51,9 @@ class Server:
         now = clock()
         directory = None if config.log is None else config.log.directory
         engine = Broker(config.name, next_incarnation(directory, now()), config.graph)
-        for scope in config.join:
-            engine.join_scope(scope)
         neighbours = {one.name: one.address is not None for one in config.neighbours}
-        self.node = Node(engine, neighbours, now, None, ping_after)
+        self.node = Node(engine, neighbours, now, None, ping_after, config.identities)
+        self.administering = Administering(self.node, config, directory)
         self._servers: list[asyncio.Server] = []
         self._fleet: Any = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -60,7 +62,8 @@ class Server:
         config, node = self.config, self.node
         if config.log is not None:
             node.storage = Storage(config.log.directory, node.engine, node.now, config.log.options, node.pump)
-            node.pump()  # what was published here and is not yet on the disk of durable subscriptions
+        node.holding = Holding(node)
+        node.pump()  # what was published here and is not yet on the disk of durable subscriptions
         for one in config.listen:
             self.addresses.append(await self._listen(one))
         if config.status is not None:
@@ -68,6 +71,7 @@ class Server:
             self.status_address = self._bound(server, config.status)
         loop = asyncio.get_running_loop()
         self._tasks.append(loop.create_task(node.tick()))
+        self._tasks.append(loop.create_task(self._watch()))
         for neighbour in config.neighbours:
             if neighbour.address is not None:
                 self._tasks.append(loop.create_task(keep_linked(node, neighbour, self._chance)))
@@ -75,6 +79,12 @@ class Server:
             from ..fleet.service import serve_inside
 
             self._fleet = await serve_inside(node, config.fleet)
+
+    async def _watch(self) -> None:
+        """For ever: the file of the deployment."""
+        while True:
+            await asyncio.sleep(limits.WATCH_SECONDS)
+            self.administering.look()
 
     async def _listen(self, one: Listen) -> Address:
         node, address = self.node, one.address
@@ -99,29 +109,18 @@ class Server:
         return address._replace(port=server.sockets[0].getsockname()[1])
 
     def status(self) -> dict[str, Any]:
-        return status(self.node)
+        found = status(self.node)
+        found["deployment"] = {
+            "source": self.administering.source,
+            "problems": self.administering.problems,
+            "statements": len(self.node.engine.administration.statements()),
+        }
+        return found
 
     def reload(self, config: Config) -> list[str]:
         """Other scopes, while running. Clients in scopes that are no longer here are cut: a right that is withdrawn
         ends what was begun under it. Gives their names."""
-        node = self.node
-        engine = node.engine
-        engine.use_graph(config.graph, node.now())
-        for scope in sorted(engine.scopes - set(config.join)):
-            engine.leave_scope(scope)
-        for scope in config.join:
-            engine.join_scope(scope)
-        outside = engine.clients_outside()
-        for name in outside:
-            if name in node.sessions:
-                node.sessions[name].link.cut(NOT_ADMITTED, "the scopes have changed: one that you named is not here")
-            elif node.storage is not None:
-                node.storage.outside(name)
-        if node.storage is not None:
-            node.storage.inside()
-        self.config = self.config._replace(graph=config.graph, join=config.join)
-        node.pump()
-        return outside
+        return self.administering.reload(config)
 
     async def drain(self) -> None:
         node = self.node
@@ -141,6 +140,8 @@ class Server:
         for link in list(node.links):
             link.cut(DRAINING, f"broker {node.engine.name!r} is going down")
         await asyncio.sleep(0)
+        if node.holding is not None:
+            node.holding.close()
         if node.replays is not None:
             node.replays.close()
         if node.storage is not None:
@@ -175,6 +176,8 @@ async def run(path: Path, config: Config, ready: Callable[[Server], None]) -> No
     loop.add_signal_handler(signal.SIGHUP, _reload, server, path)
     await server.start()
     ready(server)
+    gc.collect()
+    gc.freeze()  # what is there by now stays: to look through it at every clean-up would hold up all clients
     await stop.wait()
     _log.info("broker %s drains", config.name)
     await server.drain()

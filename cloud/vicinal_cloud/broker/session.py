@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 from vicinal.errors import LocalProtocolError, VicinalError
 from vicinal.filter import Filter
 from vicinal.siena.connection import PROTOCOL
+from vicinal.siena.messages import MAX_ANSWER_CHARS, MAX_REASON_CHARS
 
 from . import limits
 
 if TYPE_CHECKING:
+    from vicinal.scope.membership import Identity
     from vicinal.siena.messages import Message
 
     from .link import Link
@@ -19,10 +21,13 @@ __all__ = ["Session"]
 
 
 class Session:
-    def __init__(self, node: "Node", link: "Link", name: str) -> None:
+    def __init__(self, node: "Node", link: "Link", name: str, identity: "Identity") -> None:
         self.node = node
         self.link = link
         self.name = name
+        self.identity = identity
+        self.lost: set[int] = set()
+        """subscriptions that ended with a right: what waits for them is not to be had"""
         self.since = node.now()
         self.published = 0
         self.adverts: set[int] = set()
@@ -67,6 +72,10 @@ class Session:
             elif kind == "unsubscribe":
                 self._unsubscribe(message[2])
                 self.answer(request, True, message[2])
+            elif self.node.administering is not None:
+                self.node.administering.asked(self, request, message[2])
+            else:
+                self.answer(request, False, "this broker cannot be administered")
         except (VicinalError, OSError) as error:  # a durable subscription needs the disk
             self.answer(request, False, str(error))
 
@@ -119,12 +128,24 @@ class Session:
 
     def answer(self, request: int | None, accepted: bool, more: int | str) -> None:
         if request is not None and not self.link.connection.closed:
+            if isinstance(more, str) and len(more) > MAX_ANSWER_CHARS:
+                more = more[: MAX_ANSWER_CHARS - 16] + "\n... and more"
             self.link.connection.send(("answer", request, accepted, more))
 
     def refuse(self, request: int | None, reason: str) -> None:
         """A publish. Those who want no answer are told when they go: a flood of errors helps nobody."""
         self.node.counters.refused[_short(reason)] += 1
         self.answer(request, False, reason)
+
+    def ended(self, number: int, why: str) -> None:
+        """An advertisement or a subscription, with a right."""
+        self.adverts.discard(number)
+        self.subscriptions.discard(number)
+        self.durable.pop(number, None)
+        self.lost.add(number)
+        if not self.link.connection.closed:
+            self.link.connection.send(("ended", number, why[:MAX_REASON_CHARS]))
+            self.node.flush_soon(self.link)
 
     def gone(self) -> None:
         if self.durable and self.node.storage is not None:
@@ -134,11 +155,17 @@ class Session:
         self.link.cut(PROTOCOL, reason)
 
 
+_REASONS = (
+    *("outside the advertisement", "no advertisement", "under its own name", "not in scope", "disk"),
+    *("may not publish", "was denied", "was revoked", "has expired"),
+)
+
+
 def _short(reason: str) -> str:
     """Without the names in it: as a label it must not grow with what strangers choose."""
     if "try again" in reason:
         return "too much is under way"
-    for piece in ("outside the advertisement", "no advertisement", "under its own name", "not in scope", "disk"):
+    for piece in _REASONS:
         if piece in reason:
             return piece
     return "other"

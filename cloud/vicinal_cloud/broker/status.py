@@ -71,6 +71,7 @@ def status(node: Node) -> dict[str, Any]:
             "waiting": sum([len(stream.packets) for stream in engine._out.values()]),
             "engine": dict(engine.counts),
         },
+        "held": None if node.holding is None else node.holding.status(),
         "log": None if node.storage is None else node.storage.status(),
     }
 

@@ -14,20 +14,23 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vicinal.errors import LocalProtocolError, VicinalError
+from vicinal.errors import LimitError, LocalProtocolError, VicinalError
 from vicinal.event import Event
 from vicinal.filter import Filter
 from vicinal.scope.graph import Tags
+from vicinal.scope.membership import SUBSCRIBE, Identity
 from vicinal.siena.broker import Broker
-from vicinal.wire import decode
 
 from ..log import Duplicate, Entry, GroupCommit, Log, LogOptions, Refused, Stored, entry_of
 from ..log._batch import STORAGE
+from ..log.scoped import entry_with, unpack
 from . import limits
 from .counters import Counters
 from .cursors import Cursors
 from .durable import Durable, fresh_folder, read_list, write_list
 from .files import replace
+from .members import identity_item
+from .scoped import NO_MEMBER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,7 +126,12 @@ class Storage:
             self._miss(one)
             counters.dropped["comes again"] += 1
             return True
-        entry = entry_of(event)
+        came = self.engine.rights.seen.get(event.identity)
+        try:
+            entry = entry_of(event) if came is None else entry_with(event, came[0])
+        except LimitError:
+            counters.dropped["too large with its scopes"] += 1
+            return True
         try:
             done = one.commits.submit([entry])
         except VicinalError:
@@ -192,10 +200,11 @@ class Storage:
         """Begins to feed the client, under the number, from the offset or from the first there is. What is refused
         has changed nothing."""
         one = self._durable.get(f"{session.name}/{name}")
+        self.engine.check_place(session.name, condition, tags, SUBSCRIBE)
         if one is None:
             if offset:
                 raise LocalProtocolError(f"offset {offset} of {name!r} is not there: it is new, and has 0 to 0")
-            one = self._create(session.name, name, condition, tags)
+            one = self._create(session.name, session.identity, name, condition, tags)
             start = 0
         else:
             start = self._start(session, one, condition, tags, offset)
@@ -214,12 +223,26 @@ class Storage:
             raise LocalProtocolError(f"offset {start} of {one.name!r} is not there: it has {log.first} to {log.next}")
         if one.name in session.durable.values():
             raise LocalProtocolError(f"durable subscription {one.name!r} is open in this connection already")
+        self._own(session, one)
+        is_new = identity_item(session.identity) != identity_item(one.identity)
+        if is_new:
+            one.identity = session.identity
+            self.engine.admit(one.engine_name, one.identity, self._now())
         if not one.key:
             self._enter(one)
+            is_new = True
+        if is_new:
             self._write()
         return start
 
-    def _create(self, client: str, name: str, condition: Filter, tags: Tags) -> Durable:
+    def _own(self, session: "Session", one: Durable) -> None:
+        if one.identity.issued is not None and session.identity.issued is None:
+            raise LocalProtocolError(
+                f"durable subscription {one.name!r} is of somebody who has proven to be {one.identity.name!r}: "
+                "show a certificate or a token"
+            )
+
+    def _create(self, client: str, identity: Identity, name: str, condition: Filter, tags: Tags) -> Durable:
         of_client = len([1 for one in self._durable.values() if one.client == client])
         if of_client >= limits.MAX_DURABLE_PER_CLIENT:
             raise LocalProtocolError(
@@ -227,7 +250,9 @@ class Storage:
             )
         if len(self._durable) >= limits.MAX_DURABLE:
             raise LocalProtocolError(f"this broker has {len(self._durable)} durable subscriptions, which is the limit")
-        one = Durable(client, name, condition, tags, fresh_folder(self.directory, client, name), None)
+        folder = fresh_folder(self.directory, client, name)
+        one = Durable(client, name, condition, tags, folder, None, identity)
+        self.engine.admit(one.engine_name, one.identity, self._now())
         one.key = self.engine.subscribe(one.engine_name, condition, tags, self._now(), durable=True)
         try:
             # Before the subscription is on disk: what is published here from now on is for it, whoever dies.
@@ -241,8 +266,24 @@ class Storage:
             raise
         return one
 
+    def hold(self, agent: str, condition: Filter, tags: Tags) -> Durable:
+        """The durable subscription of a scope's agent, which may hear of other things than before."""
+        one = self._durable.get(f"{agent}/held")
+        if one is None:
+            return self._create(agent, Identity(agent), "held", condition, tags)
+        if one.condition != condition or one.tags != tags:
+            if one.key:
+                self.engine.drop_client(one.engine_name, self._now())
+                one.key = 0
+            one.condition, one.tags = condition, tags
+        if not one.key:
+            self._enter(one)
+            self._write()
+        return one
+
     def _enter(self, one: Durable) -> None:
         """It is subscribed again; if it was outside its scopes, from where it was then."""
+        self.engine.admit(one.engine_name, one.identity, self._now())
         one.key = self.engine.subscribe(one.engine_name, one.condition, one.tags, self._now(), durable=True)
         if one.left is not None:
             self.cursors.rewind(one.left)
@@ -264,17 +305,57 @@ class Storage:
                         break
                 if connection.closed:
                     return
+                one.fed = record.offset + 1
                 session.node.counters.handed += 1
-                connection.send(("deliver", (number,), decode(record.event), record.offset, ()))
+                event, tags = unpack(record.event)
+                if self._hidden(session, one, event, tags, record.time):
+                    session.node.counters.dropped[NO_MEMBER] += 1
+                    continue
+                connection.send(("deliver", (number,), event, record.offset, ()))
                 session.node.flush_soon(link)
         except (VicinalError, OSError) as error:
             session.break_off(f"durable subscription {one.name!r}: {error}")
+
+    def _hidden(self, session: "Session", one: Durable, event: Event, tags: Tags, time: int) -> bool:
+        """Rights are those of now, not of when it was stored."""
+        rights = self.engine.rights
+        rights.now = self._now()
+        if not rights.guarded:
+            return False
+        mine = self.engine.subscribed(one.engine_name, one.key) or one.tags
+        if not mine.scopes and not tags.scopes:
+            return False
+        return bool(rights.hiding(session.name, mine, tags, event.producer or "", time))
 
     def remove(self, session: "Session", name: str) -> None:
         """For good, and its log with it."""
         one = self._durable.get(f"{session.name}/{name}")
         if one is None:
             raise LocalProtocolError(f"client {session.name!r} has no durable subscription {name!r}")
+        self._own(session, one)
+        self._remove(one)
+
+    def ended(self, engine_name: str, why: str, kind: str, counters: Counters, session: "Session | None") -> None:
+        """A right is gone: what is stored under it is not delivered. Where its client has only to show anew who it is,
+        and where it is another component now, it goes on then."""
+        one = self._durable.get(engine_name)
+        if one is None:
+            return
+        for number, name in [] if session is None or kind == "moved" else list(session.durable.items()):
+            if session is not None and name == one.name:
+                session.ended(number, why)
+        if kind == "subscription":
+            count = one.commits.log.next - max(one.commits.log.first, one.fed)
+            counters.handed += count
+            counters.dropped[NO_MEMBER] += count
+            self._remove(one)
+            return
+        one.stop_feeding()
+        self.outside(engine_name)
+        if kind == "moved":
+            self.inside()
+
+    def _remove(self, one: Durable) -> None:
         self._write(without=one)
         del self._durable[one.engine_name]
         self.engine.drop_client(one.engine_name, self._now())

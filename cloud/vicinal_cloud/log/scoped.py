@@ -24,7 +24,7 @@ _HEAD = 4
 
 
 def entry_with(event: Event, tags: Tags) -> Entry:
-    if tags.rest and not tags.scopes:
+    if tags.rest and not tags.scopes and not tags.admitted:
         return entry_of(event)
     packed = json.dumps(tags.item()).encode()
     data = _MAGIC + len(packed).to_bytes(2, "big") + packed + encode(event)
@@ -52,8 +52,9 @@ def unpack(data: bytes) -> tuple[Event, Tags]:
         flat: Any = json.loads(data[_HEAD:end])
     except ValueError as error:
         raise RemoteProtocolError(f"the scopes of a stored event: {error}", _HEAD) from error
-    if not isinstance(flat, list) or len(flat) % 2 == 0 or type(flat[0]) is not bool:
+    if not isinstance(flat, list) or len(flat) % 2 == 0 or type(flat[0]) not in (bool, list):
         raise RemoteProtocolError("the scopes of a stored event: want [rest, dimension, scope, ...]", _HEAD)
-    if not all(type(name) is str for name in flat[1:]):
+    admitted = flat[0] if isinstance(flat[0], list) else []
+    if not all(type(name) is str for name in [*flat[1:], *admitted]):
         raise RemoteProtocolError("the scopes of a stored event: want names", _HEAD)
-    return decode(data[end:]), Tags(zip(flat[1::2], flat[2::2]), flat[0])
+    return decode(data[end:]), Tags(zip(flat[1::2], flat[2::2]), bool(flat[0]), admitted)

@@ -15,7 +15,7 @@ from vicinal.event import Event
 from vicinal_cloud.broker.client import Advertisement, Client, Closed
 from vicinal_cloud.broker.client import Refused as NotAccepted
 
-from ..adapter import Refused, Unavailable
+from ..adapter import Answered, Refused, Unavailable
 
 __all__ = ["Lane", "OutOfOrder", "asked", "quoted", "settle"]
 
@@ -52,6 +52,7 @@ class Lane:
         self._adverts: dict[str, Advertisement] = {}
         self._pending: dict[int, asyncio.Future[None]] = {}
         self._runs: dict[asyncio.Future[Errors], list[Event]] = {}
+        self._at_once: dict[int, tuple[list[Event], list[Answered]]] = {}  # by the first number
 
     def advertised(self, subject: str) -> Advertisement | None:
         return self._adverts.get(subject) or self._adverts.get("")
@@ -126,8 +127,40 @@ class Lane:
         answer.add_done_callback(answered)
         return done
 
+    def publish_at_once(self, events: list[Event], seen_to: "SeenTo", answered: Answered) -> bool:
+        """publish_many, where nothing need be waited for. False: nothing was done."""
+        advertisement = self.advertised(events[0].subject)
+        if advertisement is None:
+            return False
+        first = events[0].seq or 0
+        waiting = [answered]
+        self._at_once[first] = (events, waiting)
+
+        def told(errors: dict[int, BaseException]) -> None:
+            if errors:
+                seen_to({place: blamed(errors[place]) for place in sorted(errors)}, finish)
+            else:
+                finish(errors)
+
+        def finish(errors: dict[int, BaseException]) -> None:
+            self._at_once.pop(first, None)
+            for one in waiting:
+                one(errors)
+
+        if not self.client.submit_at_once(events, advertisement, told):
+            del self._at_once[first]
+            return False
+        self.highest = events[-1].seq or 0
+        return True
+
     def _in_a_run(self, seq: int) -> "asyncio.Future[None] | None":
         """What becomes of one that is under way with others."""
+        for several, waiting in self._at_once.values():
+            for place, event in enumerate(several):
+                if event.seq == seq:
+                    found: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                    waiting.append(partial(_settle_of, found, place))
+                    return found
         for run, events in self._runs.items():
             for place, event in enumerate(events):
                 if event.seq == seq:
@@ -139,6 +172,10 @@ class Lane:
 
 def _settle_one(done: "asyncio.Future[None]", place: int, run: "asyncio.Future[Errors]") -> None:
     settle(done, None if run.cancelled() else (run.result() or {}).get(place))
+
+
+def _settle_of(done: "asyncio.Future[None]", place: int, errors: dict[int, BaseException]) -> None:
+    settle(done, errors.get(place))
 
 
 def settle(done: "asyncio.Future[None]", error: BaseException | None) -> None:

@@ -5,6 +5,7 @@
     name = "wide"
     address = "tls://broker.example:7447"        or several: the next is tried when one does not answer
     ca = "ca.pem"                                certificate, key: who we are, where the broker asks for it
+    token = "pi-17.token"                        a file with a signed token, read at each connection
     client = "pi-17"                             our name there; else GATEWAY.SERVICE
     scopes = { geography = "dublin" }            where we publish and listen; only = true: in no other dimension
     durable = true                               what comes while we are away is kept by the broker
@@ -39,15 +40,15 @@ from vicinal.errors import LimitError, LocalProtocolError, VicinalError
 from vicinal.event import Event
 from vicinal.federation.capabilities import Capabilities
 from vicinal.filter import Filter
-from vicinal.size_cpython import at_most
 from vicinal.tables_cpython import Table
 from vicinal_cloud.broker.address import Tls, parse
 from vicinal_cloud.broker.client import Client, Subscription, connect
 
-from ..adapter import Adapter, Port, Refused, Result, Unavailable
+from ..adapter import Adapter, Answered, Port, Refused, Result, Unavailable
 from ._lane import Lane, OutOfOrder, asked, settle
 from ._numbers import Numbers, kept_text, replace
 from ._recent import Recent
+from ._siena_runs import Run, when_done
 
 __all__ = ["SienaAdapter"]
 
@@ -75,10 +76,11 @@ class SienaAdapter(Adapter):
             raise settings.error("address", str(error)) from error
         if not texts:
             raise settings.error("address", "is empty, want at least one")
-        files = {key: settings.path(key) for key in ("certificate", "key", "ca")}
+        files = {key: settings.path(key) for key in ("certificate", "key", "ca", "token")}
         for key, file in files.items():
             if file is not None and not file.is_file():
                 raise settings.error(key, f"is {str(file)!r}, which is no file")
+        self._token_file = files.pop("token")
         self._tls = Tls(**files)
         self._client_name: str | None = settings.take("client", str)
         if self._client_name is not None:
@@ -157,7 +159,8 @@ class SienaAdapter(Adapter):
         reasons = []
         for address in self.addresses:
             try:
-                return await connect(address, name, self._tls, reconnect=False)
+                token = None if self._token_file is None else self._token_file.read_text().strip()
+                return await connect(address, name, self._tls, reconnect=False, token=token)
             except (VicinalError, OSError) as error:
                 reasons.append(str(error))
         raise Unavailable(f"{self.service}: {'; '.join(reasons)}")
@@ -210,7 +213,7 @@ class SienaAdapter(Adapter):
     async def publish_many(self, events: list[Event], results: list[Result]) -> None:
         """In runs of one lane and one subject, with rising numbers. One that cannot be in a run goes alone."""
         self._there()
-        kept, run = f"~{self._token}", _Run()
+        kept, run = f"~{self._token}", Run()
         for event in events:
             if self._came_from_there(event):
                 run.wait_for(None)
@@ -229,14 +232,39 @@ class SienaAdapter(Adapter):
                 continue
             if lane is not run.lane or event.subject != run.subject:
                 await self._publish_run(run, results)
-                run = _Run(lane, event.subject)
+                run = Run(lane, event.subject)
             if seq > run.highest:
                 run.add(event, named, stored is not None)
             else:
                 await self._publish_run(run, results)
                 results.append(await self._publish_alone(event, attrs, lane, seq))
-                run = _Run()
+                run = Run()
         await self._publish_run(run, results)
+
+    def publish_at_once(self, events: list[Event], answered: Answered) -> bool:
+        """Events of the store, of one subject that is known there."""
+        subject = events[0].subject
+        lane = self._lanes.get(f"~{self._token}")
+        if lane is None or self._port is None or self._lost:
+            return False
+        run = Run(lane, subject)
+        try:
+            for event in events:
+                attrs, stored = self._attributes(event)
+                identity = event.identity
+                if stored is None or stored <= run.highest or event.subject != subject:
+                    return False
+                if identity is not None and identity in self._heard:
+                    return False
+                run.add(event, self._named(event, attrs, lane, stored), True)
+        except LocalProtocolError:
+            return False
+        if not lane.publish_at_once(run.events, partial(self._run_not_accepted, run), answered):
+            return False
+        for event in events:
+            if event.identity is not None:
+                self._said.add(event.identity)
+        return True
 
     async def _publish_alone(self, event: Event, attrs: dict[str, Any], lane: Lane, seq: int) -> Result:
         try:
@@ -246,7 +274,7 @@ class SienaAdapter(Adapter):
         except LocalProtocolError as error:
             return error
 
-    async def _publish_run(self, run: "_Run", results: list[Result]) -> None:
+    async def _publish_run(self, run: Run, results: list[Result]) -> None:
         future: asyncio.Future[Any] | None = None
         if run.events and run.lane is not None:
             self._there()
@@ -254,7 +282,7 @@ class SienaAdapter(Adapter):
         results.extend([future if result is run else result for result in run.results])  # type: ignore[misc]
 
     def _run_not_accepted(
-        self, run: "_Run", errors: dict[int, Exception], finish: Callable[[dict[int, BaseException]], None]
+        self, run: Run, errors: dict[int, Exception], finish: Callable[[dict[int, BaseException]], None]
     ) -> None:
         """As _not_accepted for each."""
         left: dict[int, BaseException] = {}
@@ -267,7 +295,7 @@ class SienaAdapter(Adapter):
                 if self._not_accepted(run.given[place], dict(event.attrs), event.seq or 0, error, done):
                     again[place] = done
         if again:
-            self._start(_when_done(left, again, finish))
+            self._start(when_done(left, again, finish))
         else:
             finish(left)
 
@@ -287,11 +315,6 @@ class SienaAdapter(Adapter):
         stored = attrs.pop("StoreSeq", None)
         if stored is not None and type(stored) is not int:
             raise Refused(f"StoreSeq is {stored!r}, want an int")
-        most = self.capabilities.max_bytes
-        if at_most(event) > most:
-            size = len(wire.encode(event.remade(attrs, event.producer, event.seq)))
-            if size > most:
-                raise LimitError(f"bytes of event {event.subject!r}", size, most)
         if event.producer is not None:
             attrs["OriginProducer"], attrs["OriginSeq"] = event.producer, event.seq
         if len(attrs) > limits.MAX_ATTRS:
@@ -301,7 +324,21 @@ class SienaAdapter(Adapter):
     def _named(self, event: Event, attrs: dict[str, Any], lane: Lane, seq: int) -> Event:
         if not 0 <= seq <= limits.INT_MAX:
             raise LimitError("StoreSeq", seq, "0 .. 2^63-1")
-        return event.remade(attrs, lane.name, seq)
+        named = event.remade(attrs, lane.name, seq)
+        try:
+            data = named._wire = wire.encode(named)
+        except LocalProtocolError:
+            self._check_size(event)
+            raise
+        if len(data) > self.capabilities.max_bytes:  # what it has got here is not its own
+            self._check_size(event)
+        return named
+
+    def _check_size(self, event: Event) -> None:
+        attrs = {name: value for name, value in event.attrs.items() if name != "StoreSeq"}
+        size, most = len(wire.encode(event.remade(attrs, event.producer, event.seq))), self.capabilities.max_bytes
+        if size > most:
+            raise LimitError(f"bytes of event {event.subject!r}", size, most)
 
     def _not_accepted(
         self, event: Event, attrs: dict[str, Any], stored: int, error: BaseException, done: "asyncio.Future[None]"
@@ -428,47 +465,6 @@ class SienaAdapter(Adapter):
             "out_of_order": self.out_of_order,
         }
         return found
-
-
-class _Run:
-    """Events of one lane and one subject, and what is to be said of each and of those between them."""
-
-    def __init__(self, lane: Lane | None = None, subject: str = "") -> None:
-        self.lane = lane
-        self.subject = subject
-        self.highest = -1 if lane is None else lane.highest
-        self.stored = False
-        self.given: list[Event] = []
-        self.events: list[Event] = []
-        self.results: list[object] = []
-        """self stands for the future that all of them have"""
-
-    def add(self, given: Event, event: Event, stored: bool) -> None:
-        self.given.append(given)
-        self.events.append(event)
-        self.highest, self.stored = event.seq or 0, stored
-        self.results.append(self)
-
-    def wait_for(self, result: Result) -> None:
-        """One that is not published: its result stands in its place."""
-        self.results.append(result)
-
-
-async def _when_done(
-    left: dict[int, BaseException],
-    again: "dict[int, asyncio.Future[None]]",
-    finish: Callable[[dict[int, BaseException]], None],
-) -> None:
-    try:
-        for place, done in again.items():
-            await asyncio.wait([done])
-            error = None if done.cancelled() else done.exception()
-            if error is None:
-                del left[place]
-            else:
-                left[place] = error
-    finally:
-        finish(left)
 
 
 def _check_name(name: str, fail: Any) -> None:

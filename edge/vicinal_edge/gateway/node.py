@@ -275,7 +275,7 @@ class Node:
             return []
         if self.config.trace or "Trace" in event.attrs:
             event = self._traced(event, service.service)
-        found = self.engine.receive(event, service.service, self.now())
+        found = self.engine.pass_event(event, service.service)
         waits: list[asyncio.Future[int]] = []
         if found:
             if self.engine._actions:  # an announcement is made up: it goes first
@@ -284,6 +284,10 @@ class Node:
         if self.engine.seq > self._reserved - MARGIN:
             self.turn()
         return waits
+
+    def acknowledged(self, service: str, event: Event, done: "asyncio.Future[Any]") -> None:
+        if self.watch is not None and not done.cancelled() and done.exception() is None:
+            self.watch("acknowledged", service, event)
 
     def _traced(self, event: Event, service: str) -> Event:
         """FED-26: where and when it came into a gateway. `Trace` that is no string is for brokers alone."""

@@ -64,6 +64,7 @@ class Service:
         self.queue = queue
         self.talk = Queue(config.name, QueueOptions(max_count=MAX_TALK), node.now, node.position)
         """what gateways say to each other: they say it again, so that it is not kept"""
+        self._as_it_is = config.mapping is None and config.pseudonyms is None  # events that go out
         self._set_adapter(config.make())
         self.state = "connecting"
         self.reason = ""
@@ -148,9 +149,11 @@ class Service:
 
     def _set_adapter(self, adapter: Adapter) -> None:
         self.adapter = adapter
-        own = [next(one for one in type(adapter).__mro__ if name in vars(one)) for name in ("publish_many", "publish")]
+        names = ("publish_many", "publish", "publish_at_once")
+        own = [next(one for one in type(adapter).__mro__ if name in vars(one)) for name in names]
         # Who derives from an adapter and has another `publish` means that one.
         self._takes_many = own[0] is not Adapter and issubclass(own[0], own[1])
+        self._takes_at_once = self._takes_many and own[2] is own[0] and self._as_it_is
 
     async def _one_life(self) -> None:
         async with asyncio.timeout(CONNECT):
@@ -266,6 +269,7 @@ class Service:
 
     async def _pump(self, queue: Queue) -> None:
         most = min(BATCH, self.config.flow.window)
+        queue.at_once = partial(self._push, queue) if self._takes_at_once else None
         while True:
             flights = await queue.take(most)
             await self._asked.wait()
@@ -276,6 +280,20 @@ class Service:
                 else:
                     for number, event in flights:
                         await self._send(queue, number, event)
+
+    def _push(self, queue: Queue, flights: list[tuple[int, Event]]) -> bool:
+        """The short way of what comes while nothing else is to be done; False: it goes the other."""
+        if self._turn.locked() or not self._asked.is_set():
+            return False
+        numbers, events = [number for number, _ in flights], [event for _, event in flights]
+        if any(event.subject == TUNNEL for event in events):
+            return False
+        try:
+            return self.adapter.publish_at_once(events, partial(self._answered, queue, numbers))
+        except Exception as error:  # nobody knows what went: the life is over, and all of it goes again
+            if self._lost is not None and not self._lost.done():
+                self._lost.set_exception(error)
+            return True
 
     async def _send(self, queue: Queue, number: int, event: Event) -> None:
         self._busy_since = self._loop.time()
@@ -291,15 +309,10 @@ class Service:
         else:
             acknowledged.add_done_callback(partial(self._acknowledged, queue, [number]))
             if self._node.watch is not None:
-                acknowledged.add_done_callback(partial(self._watched, event))
-
-    def _watched(self, event: Event, done: "asyncio.Future[Any]") -> None:
-        if self._node.watch is not None and not done.cancelled() and done.exception() is None:
-            self._node.watch("acknowledged", self.service, event)
+                acknowledged.add_done_callback(partial(self._node.acknowledged, self.service, event))
 
     async def _send_many(self, queue: Queue, flights: list[tuple[int, Event]]) -> None:
         """As _send for each, in order; what goes through a tunnel is none of the adapter's events."""
-        mapping = self.config.mapping
         numbers: list[int] = []
         events: list[Event] = []
         for number, event in flights:
@@ -308,14 +321,12 @@ class Service:
                 numbers, events = [], []
                 await self._send(queue, number, event)
                 continue
-            if mapping is not None:
+            if not self._as_it_is:
                 try:
-                    event = mapping.outward(event)
+                    event = self._outward(event)
                 except LocalProtocolError as error:
                     self._refused(queue, number, error)
                     continue
-            if self.config.pseudonyms is not None and event.subject != SUBJECT:
-                event = self.config.pseudonyms.hide(event, self.now())
             numbers.append(number)
             events.append(event)
         await self._give(queue, numbers, events)
@@ -355,11 +366,14 @@ class Service:
             if event.get("Kind") != self.config.type or type(data) is not bytes:
                 raise Refused(f"what comes through the tunnel is {event.get('Kind')!r}, not {self.config.type!r}")
             return await adapter.inject(data)
+        return await adapter.publish(event if self._as_it_is else self._outward(event))
+
+    def _outward(self, event: Event) -> Event:
         if self.config.mapping is not None:
             event = self.config.mapping.outward(event)
         if self.config.pseudonyms is not None and event.subject != SUBJECT:
             event = self.config.pseudonyms.hide(event, self.now())
-        return await adapter.publish(event)
+        return event
 
     def _acknowledged(self, queue: Queue, numbers: list[int], done: "asyncio.Future[Any]") -> None:
         """Of one, or of several that one future stands for."""
@@ -369,6 +383,9 @@ class Service:
         errors = {} if failure is None else dict.fromkeys(range(len(numbers)), failure)
         if failure is None and isinstance(done.result(), dict):
             errors = done.result()
+        self._answered(queue, numbers, errors)
+
+    def _answered(self, queue: Queue, numbers: list[int], errors: dict[int, BaseException]) -> None:
         queue.done(numbers if not errors else [one for place, one in enumerate(numbers) if place not in errors])
         for place in sorted(errors):
             error = errors[place]

@@ -128,12 +128,17 @@ class Gateway(Serving):
     # Events
 
     def receive(self, event: Event, service: str, now: int) -> "list[tuple[str, Event]]":
+        if event.subject != SUBJECT:
+            return self.pass_event(event, service)
+        self._count("received")
+        self._count("control")
+        self._control(event, service, now)
+        return self.deliveries()
+
+    def pass_event(self, event: Event, service: str) -> "list[tuple[str, Event]]":
+        """receive, of what is no control event: what becomes of that is the same at all times."""
         counters = self.counters
         counters["received"] = counters.get("received", 0) + 1
-        if event.subject == SUBJECT:
-            self._count("control")
-            self._control(event, service, now)
-            return self.deliveries()
         if event.producer is None:
             self.seq += 1
             event = event.remade(event.attrs, self._stamp_of(service), self.seq)

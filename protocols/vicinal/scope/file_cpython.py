@@ -24,13 +24,22 @@ from .plugin_cpython import load
 from .policy import ALL, BROADCAST, DELIVERIES, TRAVERSES, Delivery
 from .publishing import MAX_DELAY, MAX_HELD, Publishing
 
-__all__ = ["notes", "read"]
+__all__ = ["notes", "read", "read_tables"]
 
 
 def read(file: Path, data: bytes) -> tuple[ScopeGraph | None, list[str]]:
+    try:
+        tables = parse_tables(file, data)
+    except ConfigError as error:
+        return None, [str(error)]
+    return read_tables(file, tables)
+
+
+def read_tables(file: Path, tables: dict[str, Any]) -> tuple[ScopeGraph | None, list[str]]:
+    """Of a file that was parsed; the name is for what is wrong."""
     reader = _Reader(file)
     try:
-        graph = reader.graph(parse_tables(file, data))
+        graph = reader.graph(tables)
     except ConfigError as error:
         reader.problems.append(str(error))
         graph = None
@@ -149,6 +158,7 @@ class _Reader:
             self._publishing(table),
             self._ask(False, table.take, "session", bool, False),
             self._membership(table),
+            self._ask("", table.take, "holder", str, ""),
         )
         self._done(table)
         return made

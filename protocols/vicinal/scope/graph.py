@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from ..event import Event
     from ..filter import Filter
+    from ..filter.index import Index
     from .component import Component
     from .interface import Edge
     from .membership import Rule
@@ -93,6 +95,8 @@ class ScopeGraph:
         """of a scope the components directly in it, in the order of their names"""
         self.advanced: str | None = None
         """the dimension whose scopes have mappings, policies or sessions"""
+        self.weighs = False
+        """some scope chooses by load"""
         self.choosy: set[str] = set()
         """scopes whose members are chosen among, by their own policies or those of a scope they are in"""
         self.dimensions: list[str] = []
@@ -101,6 +105,7 @@ class ScopeGraph:
         self._connected: dict[str, set[str]] = {}
         self._steps: dict[tuple[str, bool], list[tuple[str, bool, Filter]]] = {}
         self._ways: dict[tuple[str, str], dict[tuple[str, bool], list[tuple[str, bool, Filter]]]] = {}
+        self._passing: Index | None = None
         self._between: dict[tuple[str, str | None], list[Filter]] = {}
         for scope in scopes:
             if scope.name in self.scopes:
@@ -166,6 +171,8 @@ class ScopeGraph:
                 )
             if what:
                 self.advanced, by = scope.dimension, name
+            if scope.delivery is not None and scope.delivery.kind == "least-loaded":
+                self.weighs = True
             if scope.traverse != "broadcast" or (scope.delivery is not None and scope.delivery.kind != "all"):
                 front = [name]
                 while front:
@@ -246,18 +253,20 @@ class ScopeGraph:
         return found
 
     def ways(self, start: str, goal: str) -> "dict[tuple[str, bool], list[tuple[str, bool, Filter]]]":
-        """The steps that lie on some way between two scopes: of a thousand scopes a handful."""
+        """The steps that lie on some way between two scopes, upwards at first or downwards only: of a thousand scopes a
+        handful."""
         known = self._ways.get((start, goal))
         if known is not None:
             return known
         if len(self._ways) >= _MAX_WAYS:
             self._ways = {}
         forward: dict[tuple[str, bool], list[tuple[str, bool, Filter]]] = {}
-        front = [(start, True)]
+        downwards = self.above(goal) | {goal} if goal in self.scopes else set()
+        front = [(start, True), (start, False)]
         while front:
             at = front.pop()
             if at not in forward:
-                forward[at] = self.steps(at[0], at[1])
+                forward[at] = [step for step in self.steps(at[0], at[1]) if step[1] or step[0] in downwards]
                 front.extend([(name, up) for name, up, _ in forward[at]])
         leading = set([at for at in forward if at[0] == goal])
         grown = True
@@ -269,6 +278,21 @@ class ScopeGraph:
         if start in self.scopes and goal in self.scopes:
             self._ways[(start, goal)] = found
         return found
+
+    def passing(self, event: "Event") -> "frozenset[str]":
+        """The interfaces that an event passes, of all scopes, by their text: all at once, and each text once."""
+        if self._passing is None:
+            from ..filter.index import Index
+
+            self._passing = Index()
+            texts: dict[str, Filter] = {}
+            for edge in self._edges.values():
+                for interface in (edge.output, edge.input):
+                    if interface is not None:
+                        texts[interface.text] = interface
+            for text, interface in texts.items():
+                self._passing.add(text, interface)
+        return frozenset(self._passing.match(event))
 
     def interfaces_between(self, start: str, goal: "str | None") -> "list[Filter]":
         """Each once, of all ways from a scope to another, or to anywhere."""
@@ -303,16 +327,22 @@ class Tags:
     `rest` is for the dimensions not named: bottom in an advertisement (heard in any scope of theirs), top in a
     subscription (hears whatever the scope). Without it, what another names in such a dimension is not visible.
 
-    `who` is the client of a subscription where a policy chooses among clients, and "" where it makes no difference."""
+    `admitted` are of what is published the scopes of the rest that have a rule, and whose rule has its producer. `who`
+    is the client of a subscription where a policy chooses among clients, and "" where it makes no difference."""
 
-    __slots__ = ("rest", "scopes", "who")
+    __slots__ = ("admitted", "rest", "scopes", "who")
 
     def __init__(
-        self, scopes: "Mapping[str, str] | Iterable[tuple[str, str]]" = (), rest: bool = True, who: str = ""
+        self,
+        scopes: "Mapping[str, str] | Iterable[tuple[str, str]]" = (),
+        rest: bool = True,
+        admitted: "Iterable[str]" = (),
+        who: str = "",
     ) -> None:
         pairs: Any = scopes.items() if hasattr(scopes, "items") else scopes
         self.scopes: tuple[tuple[str, str], ...] = tuple(sorted(set([tuple(pair) for pair in pairs])))
         self.rest = rest
+        self.admitted = tuple(sorted(admitted))
         self.who = who
 
     def alternatives(self) -> "list[Tags]":
@@ -320,7 +350,7 @@ class Tags:
         for dimension in sorted(set([name for name, _ in self.scopes])):
             inside = [pair for pair in self.scopes if pair[0] == dimension]
             found = [one + [pair] for one in found for pair in inside]
-        return [self] if len(found) == 1 else [Tags(one, self.rest, self.who) for one in found]
+        return [self] if len(found) == 1 else [Tags(one, self.rest, self.admitted, self.who) for one in found]
 
     def get(self, dimension: str) -> "str | None":
         for name, scope in self.scopes:
@@ -330,7 +360,7 @@ class Tags:
 
     def item(self) -> "list[Any]":
         """As values of the wire."""
-        flat: list[Any] = [self.rest]
+        flat: list[Any] = [list(self.admitted) if self.admitted else self.rest]
         for pair in self.scopes:
             flat.extend(pair)
         return flat
@@ -349,12 +379,17 @@ class Tags:
         return cls(found, rest)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Tags):
-            return False
-        return self.scopes == other.scopes and self.rest == other.rest and self.who == other.who
+        return (
+            isinstance(other, Tags)
+            and self.scopes == other.scopes
+            and self.rest == other.rest
+            and self.admitted == other.admitted
+            and self.who == other.who
+        )
 
     def __hash__(self) -> int:
-        return hash((self.scopes, self.rest, self.who))
+        return hash((self.scopes, self.rest, self.admitted, self.who))
 
     def __repr__(self) -> str:
-        return f"Tags({list(self.scopes)!r}, rest={self.rest})"
+        past = f", admitted={self.admitted!r}" if self.admitted else ""
+        return f"Tags({list(self.scopes)!r}, rest={self.rest}{past})"

@@ -134,9 +134,9 @@ class ScopeManager(Spread):
         starts = self.judge.starts(component, now)
         return None if starts is None else [name for name in starts if self._enters(component.name, name, event)]
 
-    def _goes_up(self, journey: Journey, scope: str, form: "Event", now: int) -> bool:
+    def _goes_up(self, journey: Journey, scope: str, form: "Event", above: "list[tuple[str, Event]]", now: int) -> bool:
         outlet = self._outlets.get(scope)
-        if outlet is None:
+        if outlet is None or not above:
             return True
         verdict = outlet.offer(form, (journey, form), now)
         if verdict == NOW:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .graph import ScopeGraph
 
-__all__ = ["along", "both", "paths"]
+__all__ = ["MAX_PATHS", "along", "both", "paths"]
 
 # Of the ways between two scopes of a graph with many diamonds; they are for people.
 MAX_PATHS = 64

@@ -109,11 +109,9 @@ class Memberships:
         if scope not in self.graph:
             return f"there is no scope {scope!r}"
         name = identity.name
-        before = self._revoked.get(name)
-        if before is not None and (identity.issued is None or identity.issued < before):
-            return f"{name!r} was revoked"
-        if identity.expires is not None and now >= identity.expires:
-            return f"what says that it is {name!r} has expired"
+        ended = self.ended(identity, now)
+        if ended:
+            return ended
         approved = self._approved.get((name, scope))
         if approved is not None and action in approved[0] and (approved[1] is None or now < approved[1]):
             return ""
@@ -148,6 +146,60 @@ class Memberships:
         self._revoked[name] = max(before, self._revoked.get(name, before))
         for key in [key for key in self._approved if key[0] == name]:
             del self._approved[key]
+
+    def judge(self, name: str, scope: str, approved: "tuple[list[str], int | None] | None", denied: bool) -> None:
+        """All that holds of a name in a scope, in place of what held: actions and until when, and whether it is denied.
+        Of a scope that is not there too: it counts when the scope does."""
+        if approved is None:
+            self._approved.pop((name, scope), None)
+        else:
+            self._approved[(name, scope)] = approved
+        if denied:
+            self._denied.add((name, scope))
+        else:
+            self._denied.discard((name, scope))
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was said at run time."""
+        return not (self._approved or self._denied or self._revoked)
+
+    def ended(self, identity: Identity, now: int) -> str:
+        """Why it is nobody any more, in whatever scope; empty if it is."""
+        before = self._revoked.get(identity.name)
+        if before is not None and (identity.issued is None or identity.issued < before):
+            return f"{identity.name!r} was revoked"
+        if identity.expires is not None and now >= identity.expires:
+            return f"what says that it is {identity.name!r} has expired"
+        return ""
+
+    def lapsed(self, identity: Identity, now: int) -> bool:
+        """Whether it has expired and nothing else: who shows a newer one goes on."""
+        before = self._revoked.get(identity.name)
+        revoked = before is not None and (identity.issued is None or identity.issued < before)
+        return not revoked and identity.expires is not None and now >= identity.expires
+
+    def silenced(self, name: str, scope: str, time: int, now: int) -> str:
+        """Why what somebody published at some time is not to be heard in a scope, as far as the name alone tells: who
+        it was then is known at the broker where it was published, what was said against the name is known everywhere.
+        What was published before the time that a revocation names was of a revoked identity."""
+        if time < self._revoked.get(name, time):
+            return f"{name!r} was revoked"
+        approved = self._approved.get((name, scope))
+        if approved is not None and PUBLISH in approved[0] and (approved[1] is None or now < approved[1]):
+            return ""
+        return f"{name!r} was denied {scope!r}" if (name, scope) in self._denied else ""
+
+    def lasts(self, identity: Identity, scope: str, now: int) -> "int | None":
+        """Until when an answer about it is good, if nothing is said in the meantime."""
+        approved = self._approved.get((identity.name, scope))
+        times = [identity.expires, None if approved is None else approved[1]]
+        later = [time for time in times if time is not None and time > now]
+        return min(later) if later else None
+
+    def ended_approvals(self, now: int) -> "list[str]":
+        """Names of whom one has come to its end."""
+        return [key[0] for key, value in self._approved.items() if value[1] is not None and value[1] <= now]
 
     def next_timeout(self, now: int) -> "int | None":
         """When the next approval ends: what stands by it is to be asked again then."""

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from ..event import Event
 from .session import reaction
 
-__all__ = ["in_context", "reacting_to"]
+__all__ = ["in_context", "react_to", "reacting_to"]
 
 _cause: "ContextVar[Event | None]" = ContextVar("vicinal_session", default=None)
 
@@ -29,6 +29,12 @@ def reacting_to(event: Event) -> Iterator[None]:
         yield
     finally:
         _cause.reset(token)
+
+
+def react_to(event: Event | None) -> None:
+    """From now on, in this task, until it is said again: for who hands out events one by one, and does not see where a
+    reaction ends but by the next being asked for."""
+    _cause.set(event)
 
 
 def in_context(event: Event) -> Event:

@@ -2,8 +2,9 @@
 
 It goes up from where it is published, through outputs, mappings and sessions, as far as it gets; and from each of these
 scopes down, the innermost first, through inputs and mappings, to whom traverse and delivery policies choose. **A scope
-takes an event once**, in one form: up before down; of ways up the shortest; of ways down that of the innermost scope;
-then by names. Without mappings that is the visibility of seed 004, 3.1 and 3.2, whatever the order.
+takes an event once**, in one form, and so does who is in several: up before down; of ways up the shortest; of ways down
+that of the innermost scope; in a scope before those below it; then by names. Without mappings that is the visibility of
+seed 004, 3.1 and 3.2, whatever the order.
 
 Who the members of a scope are, and what delays an event on its way up, is for who spreads it: the scope manager has
 declared components, a broker its own clients and what other brokers have told it.
@@ -55,8 +56,10 @@ class Spread:
         """`chain` says who chose it: scopes with a delivery policy, and the member of each."""
         raise NotImplementedError
 
-    def _goes_up(self, journey: "Journey", scope: str, form: "Event", now: int) -> bool:
-        """Whether it leaves a scope upwards at once."""
+    def _goes_up(
+        self, journey: "Journey", scope: str, form: "Event", above: "list[tuple[str, Event]]", now: int
+    ) -> bool:
+        """Whether it leaves a scope upwards at once, into those `above` that have not taken it yet."""
         raise NotImplementedError
 
     def _saw(self, journey: "Journey", scope: str, form: "Event") -> None:
@@ -87,7 +90,7 @@ class Spread:
                 self._note("in", scope, scope, "", form)
                 self._saw(journey, scope, form)
                 above = self._above(journey, scope, form)
-                if above and self._goes_up(journey, scope, form, now):
+                if self._goes_up(journey, scope, form, above, now):
                     following += self._crossed(journey, scope, above)
             front = following
         for scope, form in order:
@@ -122,7 +125,7 @@ class Spread:
         chooser = self._choosers.get(scope)
         below = self._below(journey, scope, form)
         if chooser is None and here.traverse == BROADCAST:
-            chosen = sorted(names + list(below))
+            chosen = names + sorted(below)
         else:
             subs = [name for name in sorted(below) if self._anybody(journey, name, below[name], now, _Asked())]
             offered = tiers(here.traverse, names, subs)
@@ -133,7 +136,7 @@ class Spread:
             for name in offered:
                 if name not in chosen and chooser is not None:
                     self._note("skipped", scope, name, f"{chooser.delivery.kind} chose {chosen[0]!r}", form)
-        for name in chosen:
+        for name in [one for one in chosen if one not in below] + [one for one in chosen if one in below]:
             following = chain if chooser is None else chain + ((scope, name),)
             if name not in below:
                 self._deliver(journey, name, scope, form, following)

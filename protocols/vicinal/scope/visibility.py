@@ -6,14 +6,18 @@ to.
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from ..event import Event
     from .graph import ScopeGraph, Tags
 
 __all__ = ["visible", "visible_in"]
 
 
-def visible_in(graph: "ScopeGraph", event: "Event", start: str, goal: str) -> bool:
-    """Within one dimension: from a producer in one scope to a consumer in another."""
+def visible_in(
+    graph: "ScopeGraph", event: "Event", start: str, goal: str, within: "Container[str] | None" = None
+) -> bool:
+    """Within one dimension: from a producer in one scope to a consumer in another; `within` some scopes only."""
     if start == goal:
         return True
     ways = graph.ways(start, goal)
@@ -27,7 +31,7 @@ def visible_in(graph: "ScopeGraph", event: "Event", start: str, goal: str) -> bo
         if state[0] == goal:
             return True
         for name, up, interface in ways.get(state, ()):
-            if interface.matches(event):
+            if (within is None or name in within) and interface.matches(event):
                 front.append((name, up))
     return False
 

@@ -1,11 +1,13 @@
 """A broker of the overlay, as a state machine: what happens goes in, what to do comes out.
 
     link_up, link_down, receive        what the neighbours do
-    join_scope, leave_scope            what the administrator does
+    join_scope, leave_scope            what the administrator does; and `administer`, for all brokers
+    admit                              who a client is: what it may depends on it (rights.py)
     advertise, subscribe, publish ...  what the clients do; refused with a Refused that says why. An event is checked
                                        when it comes, and published then, or when it is on disk
     handle_timeout(now)                at next_timeout()
-    actions()                          ("send", neighbour, message); ("replay", ...) and ("mark", ...): catchup.py
+    actions()                          ("send", neighbour, message); ("replay", ...) and ("mark", ...): catchup.py;
+                                       ("ended", client, ...) and ("administered", kind, statement): governed.py
     deliveries()                       (event, trail, [(client, its subscriptions), ...])
 
 A client publishes under its own name: an event's producer is the client. Time is integer milliseconds. An event with
@@ -14,14 +16,14 @@ the attribute `Trace` carries its trail: (broker, scopes, time) for each place i
 
 from ..errors import LocalProtocolError
 from ..scope.graph import Tags
+from ..scope.membership import PUBLISH, SUBSCRIBE
 from .forwarding import EVENTS
+from .holding import AGENT
 from .kinds import Kinds
-from .quick import Advert, Quick
+from .publishing import Busy, Publishing, Refused
+from .quick import Advert
 from .records import Advertised, Record
-from .routing import AGENT, Routes
-from .streams import MAX_QUEUE
 from .telling import PRUNING
-from .topology import blocked_for, first_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,27 +32,13 @@ if TYPE_CHECKING:
     from ..event import Event
     from ..filter import Filter
     from ..scope.graph import ScopeGraph
-    from .delivering import Taker
     from .interest import Subscription
     from .kinds import Kind
-    from .routing import Route
 
 __all__ = ["PRUNING", "Broker", "Busy", "Refused"]
 
 
-class Refused(LocalProtocolError):
-    """A client asked for what cannot be granted; the message says why."""
-
-
-class Busy(Refused):
-    """Too much is under way to a broker: the same may be accepted later."""
-
-    def __init__(self, broker: str) -> None:
-        super().__init__(f"{MAX_QUEUE} packets wait for broker {broker!r}: try again later")
-        self.broker = broker
-
-
-class Broker(Quick):
+class Broker(Publishing):
     def __init__(
         self,
         name: str,
@@ -67,8 +55,6 @@ class Broker(Quick):
         self._advertised = Kinds(self._say_adverts)
         self._advertised_size = Advertised()
         self._leaving: dict[str, set[str]] = {}  # scope -> neighbours that may still send
-        self._routes = Routes(graph, self._matched, self._has_no_way)
-        self._routes.counts = self.counts
         self._say()
 
     # Neighbours and what is known of the overlay
@@ -80,6 +66,7 @@ class Broker(Quick):
         self._links.sort()
         self._unheard.add(neighbour)
         self._say()
+        self._tell_statements(neighbour)
         for record in self.records.all():
             self._send(neighbour, ("record", record))
         self._hurry(now)
@@ -113,7 +100,7 @@ class Broker(Quick):
                 self._send(neighbour, ("record", record))
 
     def receive(self, neighbour: str, message: "tuple[Any, ...]", now: int) -> None:
-        self._pace.clock = now
+        self._pace.clock = self.rights.now = now
         kind = message[0]
         if kind == "packets":
             self._forward(message[1], message[2], message[3], message[4], message[5], message[6], message[7], now)
@@ -125,6 +112,8 @@ class Broker(Quick):
             self._send(neighbour, ("left", message[1]))
         elif kind == "left":
             self._left(message[1], neighbour)
+        elif kind == "change":
+            self._learn(message[1], neighbour)
 
     def _receive_record(self, neighbour: str, record: Record, now: int) -> None:
         if record.broker == self.name:
@@ -177,6 +166,7 @@ class Broker(Quick):
         self._routes.use_graph(graph)
         self._forget_audiences()
         self._tell_anew()
+        self._use_rules(graph, now)
         for scope in [scope for scope in self.scopes if scope not in graph]:
             self._leaving[scope] = set()
             self._left(scope, "")
@@ -197,11 +187,6 @@ class Broker(Quick):
             if scope not in self.graph or self.graph.scopes[scope].dimension != dimension:
                 return False
         return True
-
-    def _holds(self, tags: "Tags") -> bool:
-        """Whether events with these tags may be here."""
-        scopes = self.graph.scopes
-        return all([name in self.scopes and scopes[name].dimension == dimension for dimension, name in tags.scopes])
 
     def _left(self, scope: str, neighbour: str) -> None:
         waiting = self._leaving.get(scope)
@@ -225,11 +210,22 @@ class Broker(Quick):
             return ("void",)
         return packet
 
+    def held_here(self) -> "list[str]":
+        """The scopes whose agent is a client of this broker: what their publishing policies hold back waits here."""
+        found = []
+        for name in sorted(self.scopes):
+            scope = self.graph.scopes.get(name)
+            if scope is not None and scope.publishing and name not in self._leaving:
+                inside = [record.broker for record in self.records.all() if name in record.scopes]
+                if (scope.holder or min(inside, default=self.name)) == self.name:
+                    found.append(name)
+        return found
+
     # Clients
 
     def advertise(self, client: str, condition: "Filter", tags: "Tags", number: "int | None" = None) -> int:
         """The number to publish under: the client's, or the next that is free."""
-        self._check_tags(tags)
+        condition, tags = self.check_place(client, condition, tags, PUBLISH)
         held = self._adverts.setdefault(client, {})
         if number is None:
             number = max(held) + 1 if held else 1
@@ -272,13 +268,20 @@ class Broker(Quick):
     ) -> int:
         """The number that its deliveries carry, and to unsubscribe by: the client's, or the next that it has free. What
         is for a `durable` one comes again until the shell has it on disk; all subscriptions of its client are."""
-        self._check_tags(tags)
+        self.rights.now = now
+        condition, tags = self.check_place(client, condition, tags, SUBSCRIBE)
         keys = self._keys.setdefault(client, {})
         if number is None:
             number = max(keys) + 1 if keys else 1
         elif number in keys:
             raise Refused(f"client {client!r} has a subscription {number} already")
-        keys[number] = tuple([self._hear(client, number, condition, one, durable).key for one in tags.alternatives()])
+        held = [one for numbered in keys.values() for one in numbered]
+        named = self._is_named(client, [tags] + [self.subscriptions.by_key[key].tags for key in held])
+        if named and held and not self.subscriptions.by_key[held[0]].tags.who:
+            self._tell_anew_of(client, True)
+        keys[number] = tuple(
+            [self._hear(client, number, condition, one, durable, named).key for one in tags.alternatives()]
+        )
         if durable:
             self._read_for(client, now)
         self._flush(sorted(self._out), now)
@@ -292,10 +295,17 @@ class Broker(Quick):
             self._hear_no_more(key)
         self._flush(sorted(self._out), now)
 
-    def _hear(self, client: str, number: int, condition: "Filter", tags: "Tags", durable: bool) -> "Subscription":
-        inside = self.graph.advanced is not None and tags.get(self.graph.advanced) in self.graph.choosy
-        who = client if inside or client.startswith(AGENT) else ""
-        one = self.subscriptions.add(client, number, condition, Tags(tags.scopes, tags.rest, who), durable)
+    def _is_named(self, client: str, some: "list[Tags]") -> bool:
+        """Whether a client is told by name, in all its scopes: where it is in one whose members are chosen among, what
+        it got elsewhere counts."""
+        choosy = self.graph.choosy
+        return client.startswith(AGENT) or any([scope in choosy for tags in some for _, scope in tags.scopes])
+
+    def _hear(
+        self, client: str, number: int, condition: "Filter", tags: "Tags", durable: bool, named: bool
+    ) -> "Subscription":
+        told = Tags(tags.scopes, tags.rest, who=client if named else "")
+        one = self.subscriptions.add(client, number, condition, told, durable)
         self._local.add(one.key, condition)
         self._asked(condition, True)
         return one
@@ -308,13 +318,18 @@ class Broker(Quick):
     def _tell_anew(self) -> None:
         """Other policies: where members are chosen among, they are told by name, and nowhere else."""
         for client, numbers in self._keys.items():
-            for number, keys in numbers.items():
-                made = []
-                for key in keys:
-                    kind = self.subscriptions.by_key[key].kind
-                    made.append(self._hear(client, number, kind.filter, kind.tags, kind.durable).key)
-                    self._hear_no_more(key)
-                numbers[number] = tuple(made)
+            some = [self.subscriptions.by_key[key].tags for keys in numbers.values() for key in keys]
+            self._tell_anew_of(client, self._is_named(client, some))
+
+    def _tell_anew_of(self, client: str, named: bool) -> None:
+        numbers = self._keys[client]
+        for number, keys in numbers.items():
+            kinds = [self.subscriptions.by_key[key].kind for key in keys]
+            numbers[number] = tuple(
+                [self._hear(client, number, one.filter, one.tags, one.durable, named).key for one in kinds]
+            )
+            for key in keys:
+                self._hear_no_more(key)
 
     def drop_client(self, client: str, now: int) -> None:
         """It is gone: so are its advertisements and subscriptions."""
@@ -326,78 +341,9 @@ class Broker(Quick):
             self.unadvertise(client, advert)
         self._adverts.pop(client, None)
         self._forget_client(client)
-
-    def publish(self, client: str, tags: "Tags", event: "Event", now: int) -> "int | None":
-        """With the tags that check_publish gave, perhaps some time ago: what the client does since changes nothing. To
-        how many brokers it goes; None if it was published before: then it goes nowhere."""
-        seq: Any = event.seq
-        known = self._producers.recent.get(client) or self._producers.recall(client)
-        if seq <= known.published:
-            self._count("published again")
-            return None
-        if tags.scopes and not self._holds(tags):
-            known.published = seq
-            self._count("dropped: left the scope")
-            return 0
-        idle = self._is_for_here()
-        if idle and not tags.scopes and self.graph.advanced is None:
-            mine = self._local.match(event)
-            away = self._routes.visible(event, [tags], self.interest.match(event)) if len(self.interest) else []
-            here = [(event, ((),), self._audience(mine, tags, (), event))] if mine else []
-        else:
-            away, here = self._divided(self._routes.of(event, tags, now), idle)
-        for route in away:
-            if not self.make_room(route[0], now):
-                raise Busy(route[0])
-        known.published = seq
-        self._count("published")
-        if self._marks:
-            self._mark_due([route[0] for route in away] + ([self.name] if here else []), now)
-        count = 0
-        traced = self.trace or "Trace" in event.attrs
-        for form, states, takers in here:
-            trail = tuple([(self.name, state, now) for state in states]) if traced else ()
-            count += self._hand(form, trail, self._live(takers) if self.name in self._behind else takers)
-        for broker, form, mapped, wanted in away:
-            self._stream(broker).put(("live" if broker in self._behind else "event", form, mapped, wanted))
-        brokers = sorted({route[0] for route in away})
-        self._flush(brokers, now)
-        return len(brokers) + bool(count)
-
-    def _divided(self, routes: "list[Route]", idle: bool) -> "tuple[list[Route], list[tuple[Event, Any, list[Taker]]]]":
-        """What goes to other brokers, or to this one over others; and what this one's own clients can have at once:
-        form, the states it is mapped through, and who takes it."""
-        away, here = [], []
-        for route in routes:
-            broker, form, tags, wanted = route
-            states = self._states_here(route) if idle and broker == self.name else None
-            if states is None:
-                away.append(route)
-            else:
-                here.append((form, states, self._audience(self._local.match(form), tags, wanted, form)))
-        return away, here
-
-    def _states_here(self, route: "Route") -> "Any":
-        """Through which an event comes to this broker's own clients; None if that takes a way over others."""
-        broker, form, tags, wanted = route
-        if not tags.scopes:
-            return ((),)
-        if not self._holds(tags):
-            return None
-        blocked = blocked_for(self.graph, form, tags, wanted)
-        step = self.records.topology.step(self.name, first_state(tags), broker, wanted, blocked)
-        return step.states if step is not None and step.hop is None else None
-
-    def publish_again(self, reader: str, event: "Event", tags: "Tags", now: int) -> None:
-        """From the log, in its order, for the durable subscriptions of one broker that catches up."""
-        routes = [route for route in self._routes.of(event, tags, now, again=True) if route[0] == reader]
-        away, here = self._divided(routes, self._is_for_here())
-        for form, _, takers in here:
-            self._hand(form, (), self._lasting(takers))
-        for _, form, mapped, wanted in away:
-            self._stream(reader).put(("again", form, mapped, wanted))
-        if away:
-            self._flush([reader], now)
+        self.loads.forget(client)
+        self._routes.gone(self.name, client)
+        self.rights.forget(client)
 
     def last_published(self, client: str) -> int:
         """The highest seq known of a client, or -1."""
@@ -420,14 +366,19 @@ class Broker(Quick):
         for _, scope in tags.scopes:
             if scope not in self.scopes:
                 raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
-        return tags
+        if not self.rights.guarded:
+            return tags
+        why = self.rights.hindrance(client, tags, PUBLISH)
+        if why:
+            raise Refused(why)
+        return self.rights.outgoing(client, tags)
 
-    def _matched(self, event: "Event") -> "set[tuple[str, Tags]]":
-        """The brokers that care, this one among them, with the tags of the subscriptions for which they do."""
-        found = self.interest.match(event) if len(self.interest) else set()
-        held = self.subscriptions.by_key
-        found.update([(self.name, held[key].tags) for key in self._local.match(event)])
-        return found
+    def check_place(self, client: str, condition: "Filter", tags: "Tags", action: str) -> "tuple[Filter, Tags]":
+        """What becomes of a filter and tags that a client names, if it may."""
+        self._check_tags(tags)
+        condition, tags = self.rights.placed(client, condition, tags, action)
+        self._check_tags(tags)
+        return condition, tags
 
     def _check_tags(self, tags: "Tags") -> None:
         for dimension, scope in tags.scopes:
@@ -444,6 +395,8 @@ class Broker(Quick):
     def _handle(self, source: str, content: "tuple[Any, ...]", now: int) -> None:
         kind = content[0]
         if kind == "add":
+            if content[3].who:
+                self._routes.gone(source, content[3].who)
             if not self.interest.add(source, content[1], content[2], content[3]):
                 self._count("dropped: too much interest of one broker")
         elif kind == "remove":
@@ -455,10 +408,13 @@ class Broker(Quick):
                 audience = self._admitted(source, audience)
             if kind != "event":
                 audience = self._live(audience) if kind == "live" else self._lasting(audience)
-            self._hand(event, trail, audience)
+            self._hand(event, trail, audience, tags, wanted)
+            self._weigh(source, tags, wanted, now)
         elif kind == "hold":
             self._hold(source)
         elif kind == "resume":
             self._resume(source, content[1], now)
         elif kind == "mark":
             self._marked(source, content[1])
+        elif kind == "load":
+            self._routes.reported(source, content[1], content[2])

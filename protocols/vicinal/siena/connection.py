@@ -33,6 +33,7 @@ from .messages_read import decode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .messages import Message
@@ -50,6 +51,7 @@ DRAINING = const(6)
 TAKEN_OVER = const(7)
 TOO_MUCH = const(8)
 LOST = const(9)
+RENEW = const(10)
 BYE_NAMES = (
     "normal",
     "protocol error",
@@ -61,14 +63,15 @@ BYE_NAMES = (
     "taken over",
     "too much",
     "lost",
+    "come again",
 )
 
 # Milliseconds. Who connects speaks at once; a phone that changes cells is silent for some seconds.
 HELLO_WITHIN = const(10000)
 PING_AFTER = const(15000)
 MAX_PINGS = const(3)
-# A hello is short, and nobody has said yet who it is.
-MAX_HELLO_BYTES = const(1024)
+# Nobody has said yet who it is: a name, and a token with its claims and signature.
+MAX_HELLO_BYTES = const(5120)
 # Messages given at once: some 20 ms of work.
 MAX_AT_ONCE = const(1024)
 # A client that leaves so many frames in one read sends fast.
@@ -77,9 +80,9 @@ WORTH_LEARNING = const(8)
 MAX_CREDIT = const(1 << 30)
 
 _BOTH = ("bye", "ping", "pong")
-_FROM_CLIENT = _BOTH + ("credit", "advertise", "unadvertise", "subscribe", "unsubscribe", "publish")
-_TO_CLIENT = _BOTH + ("answer", "deliver")
-_BETWEEN_BROKERS = _BOTH + ("record", "packets", "ack", "leave", "left")
+_FROM_CLIENT = _BOTH + ("credit", "advertise", "unadvertise", "subscribe", "unsubscribe", "publish", "administer")
+_TO_CLIENT = _BOTH + ("answer", "deliver", "ended", "told")
+_BETWEEN_BROKERS = _BOTH + ("record", "packets", "ack", "leave", "left", "change")
 
 
 class Frames(FrameReader):
@@ -114,7 +117,7 @@ class Connection:
         self._at_once = MAX_AT_ONCE
         self._in_runs = False
         self._events: list[Message] = []
-        self._out: list[bytes] = []
+        self._out: list[bytes | memoryview] = []
         self._held: list[bytes] = []
         self._first_held = 0
         self._given = 0  # credit, in all
@@ -224,7 +227,7 @@ class Connection:
         return not self.closed
 
     def _hello(self, message: "Message") -> None:
-        _, version, role, name = message
+        version, role, name = message[1:4]
         if version != VERSION:
             self.bye(WRONG_VERSION, f"version {version} is not spoken here, version {VERSION} is")
             return
@@ -258,6 +261,10 @@ class Connection:
         self._hello_by = None
         self._allowed = allowed
         self._max_bytes = self._frames.max_bytes = MAX_BYTES_BROKER if self.role == BROKER else MAX_BYTES_CLIENT
+
+    def take_larger(self) -> None:
+        """From an administrator, whose deployments are."""
+        self._max_bytes = self._frames.max_bytes = MAX_BYTES_BROKER
 
     def _give(self, credit: int) -> None:
         credit = min(credit, MAX_CREDIT - self.credit)
@@ -313,17 +320,28 @@ class Connection:
             self.waiting_count += 1
             self._held.append(data)
 
-    def deliver_many(self, data: bytes, count: int) -> None:
-        """So many deliveries, which are frames already, one behind the other."""
+    def deliver_many(self, data: "bytes | memoryview", count: int) -> None:
+        """So many deliveries, which are frames already, one behind the other. A view is of more than these, and is to
+        be written before more is read: what must wait is copied."""
         if self.credit >= count:
             self.credit -= count
             self.unsent += count
             self._out.append(data)
             return
         frames = Frames(MAX_BYTES_CLIENT)
-        frames.receive_data(data)
+        frames.receive_data(bytes(data))
         while (content := frames.next_frame()) is not None:
             self.deliver(framed(content))
+
+    def sift(self, keep: "Callable[[bytes], bytes | None]") -> int:
+        """Of deliveries that want credit: what is to be there in place of each, or None. How many are gone."""
+        kept = [one for one in [keep(data) for data in self._held[self._first_held :]] if one is not None]
+        gone = self.waiting_count - len(kept)
+        self._held = kept
+        self._first_held = 0
+        self.waiting_count = len(kept)
+        self.waiting = sum([len(data) for data in kept])
+        return gone
 
     def bye(self, code: int, reason: str) -> None:
         """The last that this end says; nothing is read any more."""
@@ -336,7 +354,7 @@ class Connection:
         self._hello_by = None
         self._events.append(("closed", code, reason))
 
-    def data_to_send(self) -> bytes:
+    def data_to_send(self) -> "bytes | memoryview":
         out = self._out
         if not out:
             return b""

@@ -1,7 +1,9 @@
 """To whom of a broker's own clients an event goes: once to each, and in the order of its producer."""
 
 from ..scope.visibility import visible
+from .holding import AGENT, noted, said_by
 from .producers import Producers
+from .rights import Rights
 from .topology import chosen_of, goal_of, meets
 from .yielding import Yielding
 
@@ -39,6 +41,7 @@ class Delivering(Yielding):
         self._producers = Producers(self._is_client, self._count)
         self._audiences: dict[Any, list[Taker]] = {}
         self._remembered = 0  # units that they take
+        self.rights = Rights(graph)
 
     def deliveries(self) -> "list[Delivery]":
         """What clients are to get, since it was asked last."""
@@ -49,6 +52,8 @@ class Delivering(Yielding):
         """The clients of these subscriptions that have the scopes wanted, each with the subscriptions that see the
         event (which counts only where there are scopes)."""
         plain = tags.rest and not tags.scopes and not wanted and self.graph.advanced is None
+        if self.rights.guarded or tags.scopes:
+            keys = self.rights.audible(keys, tags, event, self.subscriptions.by_key)
         known = tuple(keys)
         if plain and known in self._audiences:
             return self._audiences[known]
@@ -84,12 +89,16 @@ class Delivering(Yielding):
         """Whether a subscription is what the goal of an event means."""
         if not meets(goal_of(tags, one.tags), wanted):
             return False
-        client, scope = chosen_of(wanted, len(tags.scopes))
-        if client:
-            return one.client == client and scope in ("", one.tags.get(self.graph.advanced or ""))
-        if self.graph.advanced is None or tags.get(self.graph.advanced) is not None:
+        advanced = self.graph.advanced
+        if advanced is None:
             return True
-        return (one.tags.get(self.graph.advanced) or "") == scope
+        client, scope = chosen_of(wanted, len(tags.scopes))[:2]
+        inside = one.tags.get(advanced)
+        if client:
+            return one.client == client and scope in ("", inside)
+        if inside is not None and one.tags.who:
+            return False  # it goes to those by name
+        return tags.get(advanced) is not None or (inside or "") == scope
 
     def _sees(self, event: "Event", tags: "Tags", one: "Subscription") -> bool:
         """Without an advanced dimension that is a matter of visibility alone."""
@@ -99,14 +108,18 @@ class Delivering(Yielding):
         self._audiences.clear()
         self._remembered = 0
 
-    def _hand(self, event: "Event", trail: "Any", takers: "list[Taker]") -> bool:
-        """To those clients that were not given it, or a newer one of its producer. Whether there is one at all."""
+    def _hand(
+        self, event: "Event", trail: "Any", takers: "list[Taker]", tags: "Tags | None" = None, wanted: "Goal" = ()
+    ) -> bool:
+        """To those clients that were not given it, or a newer one of its producer. Whether there is one at all. A
+        scope's agent gets it with its `tags`."""
         producer: Any = event.producer
         seq: Any = event.seq
         known = self._producers.recent.get(producer) or self._producers.recall(producer)
         given = known.given
-        if producer in self._keys:
-            fresh = [one for one in takers if one[0] != producer]
+        first = said_by(event)
+        if first in self._keys:
+            fresh = [one for one in takers if one[0] != first]
         else:
             fresh = takers
         if seq > known.newest:
@@ -120,6 +133,8 @@ class Delivering(Yielding):
             if len(given) > before:
                 self._producers.gave(producer, before, [client for client, _ in fresh])
             self._count("delivered", len(fresh))
+            if tags is not None and fresh[0][0].startswith(AGENT):
+                event = noted(event, tags.rest, chosen_of(wanted, len(tags.scopes)))
             self._deliveries.append((event, trail, fresh))
         return bool(takers)
 

@@ -4,7 +4,7 @@
 
 A message is a tuple here, its kind first, as the engine has them:
 
-    ("hello", version, role, name)                              who connects says it first
+    ("hello", version, role, name)                              who connects says it first; a fifth item is its token
     ("welcome", version, name, last seq known of the client, or -1)
     ("bye", code, reason)                                       the last of a connection
     ("ping", number)  ("pong", number)
@@ -16,6 +16,10 @@ A message is a tuple here, its kind first, as the engine has them:
     ("publish", request or None, advertisement, event)
     ("answer", request, True, number)  ("answer", request, False, reason)
     ("deliver", subscriptions, event, offset or None, trail)
+    ("ended", advertisement or subscription, reason)            a right is gone, and so is what stood on it
+    ("administer", request, what)                               administration.py; or ("tell", topic)
+    ("told", request, part of a text)                           before the answer to such a request
+    ("change", statement)                                       what an administrator said, from broker to broker
     ("record", Record)  ("packets", ...)  ("ack", ...)  ("leave", scope)  ("left", scope)
 
 messages_read.py reads them. Events travel as their bytes: what came in goes out unchanged. A client's filter stays
@@ -70,6 +74,14 @@ MAX_TARGETS = const(1024)
 # Names of brokers and clients: a client's is the producer of its events.
 MAX_NAME_BYTES = limits.MAX_PRODUCER_BYTES
 MAX_REASON_CHARS = const(1024)
+# Of a refusal: a deployment is refused with all that is wrong in it.
+MAX_ANSWER_CHARS = const(16384)
+# A signature is up to 700 characters; the rest is for what is claimed.
+MAX_TOKEN_CHARS = const(4096)
+# Of a long text, so that each part is within MAX_BYTES_CLIENT.
+MAX_TOLD_CHARS = const(16384)
+# Of a deployment: with the rest of its message within MAX_BYTES_BROKER, if each character had two bytes.
+MAX_DEPLOYMENT_CHARS = const(500000)
 
 KINDS = {
     "hello": 0,
@@ -85,14 +97,20 @@ KINDS = {
     "publish": 10,
     "answer": 11,
     "deliver": 12,
+    "ended": 13,
+    "told": 14,
     "record": 16,
     "packets": 17,
     "ack": 18,
     "leave": 19,
     "left": 20,
+    "change": 21,
+    "administer": 22,
 }
 
 
+# What an administrator says (administration.py), by its number.
+SAYINGS = ("approve", "deny", "revoke", "deploy", "join", "leave")
 # Of packets: those that are an event.
 CONTENTS = {"event": 0, "live": 4, "again": 5}
 
@@ -113,6 +131,13 @@ def encode(message: "Message") -> bytes:
         item.extend(message[1:5] + message[5] + message[6:])
     elif kind == "advertise" or kind == "subscribe":
         item.extend(message[1:3] + (message[3].item(),) + message[4:])
+    elif kind == "change":
+        said = message[1]
+        item.extend((SAYINGS.index(said[0]),) + said[1] + (_fields(said[2:]),))
+    elif kind == "administer":
+        what = message[2]
+        number = len(SAYINGS) if what[0] == "tell" else SAYINGS.index(what[0])
+        item.extend((message[1], [number] + _fields(what[1:])))
     else:
         item.extend(message[1:])
     data: bytes = _dumps(item)
@@ -120,6 +145,10 @@ def encode(message: "Message") -> bytes:
     if len(data) > most:
         raise LimitError(f"bytes of message {kind!r}", len(data), most)
     return data
+
+
+def _fields(said: "tuple[Any, ...]") -> "list[Any]":
+    return [list(one) if type(one) is tuple else one for one in said]
 
 
 def framed(data: bytes) -> bytes:

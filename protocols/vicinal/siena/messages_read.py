@@ -6,18 +6,24 @@ from .._compat import MICROPYTHON
 from ..errors import LocalProtocolError, RemoteProtocolError
 from ..filter import Filter
 from ..scope.graph import Tags
+from ..scope.membership import ACTIONS
 from ..wire import decode as decode_event
 from .messages import (
     BROKER,
     CLIENT,
     CONTENTS,
     KINDS,
+    MAX_ANSWER_CHARS,
     MAX_BYTES_BROKER,
     MAX_BYTES_CLIENT,
+    MAX_DEPLOYMENT_CHARS,
     MAX_ITEMS_BROKER,
     MAX_NAME_BYTES,
     MAX_REASON_CHARS,
     MAX_TARGETS,
+    MAX_TOKEN_CHARS,
+    MAX_TOLD_CHARS,
+    SAYINGS,
     VERSION,
 )
 from .records import Record
@@ -142,7 +148,10 @@ class _Fields:
         role = _uint(self.take())
         if role not in (CLIENT, BROKER):
             raise RemoteProtocolError(f"role is {role}, want {CLIENT} (client) or {BROKER} (broker)")
-        return (version, role, _name(self.take()))
+        name = _name(self.take())
+        if self.at == len(self.items):
+            return (version, role, name)
+        return (version, role, name, _text(self.take(), MAX_TOKEN_CHARS))
 
     def welcome(self) -> "Message":
         return (_uint(self.take()), _name(self.take()), _int(self.take(), -1))
@@ -174,7 +183,28 @@ class _Fields:
 
     def answer(self) -> "Message":
         request, accepted, more = _uint(self.take()), _bool(self.take()), self.take()
-        return (request, accepted, _uint(more) if accepted else _text(more, MAX_REASON_CHARS))
+        return (request, accepted, _uint(more) if accepted else _text(more, MAX_ANSWER_CHARS))
+
+    def told(self) -> "Message":
+        return (_uint(self.take()), _text(self.take(), MAX_TOLD_CHARS))
+
+    def ended(self) -> "Message":
+        return (_uint(self.take()), _text(self.take(), MAX_REASON_CHARS))
+
+    def administer(self) -> "Message":
+        request, what = _uint(self.take()), _list(self.take())
+        kind = what[0] if what else None
+        if type(kind) is int and 0 <= kind < len(SAYINGS):
+            return (request, (SAYINGS[kind],) + _saying(SAYINGS[kind], what[1:]))
+        if kind == len(SAYINGS) and len(what) == 2:
+            return (request, ("tell", _text(what[1], MAX_REASON_CHARS)))
+        raise RemoteProtocolError(f"{_shown(what)} is nothing that an administrator says")
+
+    def change(self) -> "Message":
+        kind = _uint(self.take())
+        if kind >= len(SAYINGS):
+            raise RemoteProtocolError(f"statement {kind} is unknown")
+        return ((SAYINGS[kind], (_uint(self.take()), _name(self.take()))) + _saying(SAYINGS[kind], _list(self.take())),)
 
     def deliver(self) -> "Message":
         keys = tuple([_uint(key) for key in _list(self.take())])
@@ -206,6 +236,24 @@ class _Fields:
         return (_scope(self.take()),)
 
     left = leave
+
+
+def _saying(kind: str, fields: "list[Any]") -> "Message":
+    """The fields of what an administrator says."""
+    if kind == "approve":
+        name, scope, actions, until = _list(fields, 4)
+        named = tuple([_text(action, MAX_REASON_CHARS) for action in _list(actions)])
+        for action in named:
+            if action not in ACTIONS:
+                raise RemoteProtocolError(f"action is {_shown(action)}, want one of {', '.join(ACTIONS)}")
+        return (_name(name), _scope(scope), named, None if until is None else _uint(until))
+    if kind == "revoke":
+        name, before = _list(fields, 2)
+        return (_name(name), _uint(before))
+    if kind == "deploy":
+        return (_text(_list(fields, 1)[0], MAX_DEPLOYMENT_CHARS),)
+    name, scope = _list(fields, 2)
+    return (_name(name), _scope(scope))
 
 
 def _int(value: "Any", least: int) -> int:
@@ -267,9 +315,14 @@ def _tags(value: "Any", who: str = "") -> Tags:
     if not len(flat) % 2:
         raise RemoteProtocolError(f"{_shown(value)} are not tags: rest, then dimensions and scopes")
     found = [(_scope(flat[at]), _scope(flat[at + 1])) for at in range(1, len(flat), 2)]
+    admitted: list[str] = []
+    if type(flat[0]) is list:
+        admitted = [_scope(name) for name in flat[0]]
+        if not admitted or sorted(set(admitted)) != admitted:
+            raise RemoteProtocolError(f"{_shown(value)}: the scopes admitted are none, twice or out of order")
     if any([found[at][0] >= found[at + 1][0] for at in range(len(found) - 1)]):
         raise RemoteProtocolError(f"{_shown(value)}: a dimension is twice or out of order")
-    return Tags(found, _bool(flat[0]), who)
+    return Tags(found, True if admitted else _bool(flat[0]), admitted, who)
 
 
 def _state(value: "Any") -> "Any":
@@ -312,10 +365,11 @@ def _content(value: "Any") -> "Any":
 
 def _target(value: "Any", dimensions: int) -> "Any":
     broker, incarnation, epoch, number, wanted = _list(value, 5)
-    goal = [_want(want) for want in _list(wanted)]
-    if len(goal) == dimensions + 1:
-        goal[-1] = _chosen(wanted[-1])
-    elif len(goal) != dimensions:
+    flat = _list(wanted)
+    goal = [_want(want) for want in flat[:dimensions]]
+    if len(flat) == dimensions + 1:
+        goal.append(_chosen(flat[-1]))
+    elif len(flat) != dimensions:
         raise RemoteProtocolError(f"{_shown(wanted)} is not an array of {dimensions} scopes wanted")
     return (_name(broker), _uint(incarnation), _uint(epoch), _uint(number), tuple(goal))
 
@@ -323,14 +377,17 @@ def _target(value: "Any", dimensions: int) -> "Any":
 def _want(value: "Any") -> "Any":
     """A scope, any, or a path to one."""
     if type(value) is list and value:
-        return tuple([_scope(name) if name != "" else "" for name in value])
+        return tuple([_scope(name) for name in value])
     return None if value is None else _scope(value)
 
 
 def _chosen(value: "Any") -> "Any":
-    """A client and a scope, each "" where any will do."""
-    client, scope = _list(value, 2)
-    return (_name(client) if client != "" else "", _scope(scope) if scope != "" else "")
+    """A client and a scope, each "" where any will do; for an agent, dimensions and scopes."""
+    flat = _list(value)
+    if len(flat) < 2 or len(flat) % 2:
+        raise RemoteProtocolError(f"{_shown(value)} is not an array of a client and a scope")
+    head = [_name(flat[0]) if flat[0] != "" else "", _scope(flat[1]) if flat[1] != "" else ""]
+    return tuple(head + [_scope(name) for name in flat[2:]])
 
 
 def _shown(value: "Any") -> str:

@@ -66,7 +66,14 @@ class Quick(Delivering):
                 self._runs.remove(condition)
             self._singles.forget()
 
-    def publish_run(self, client: str, run: "Any") -> "list[tuple[str, bytes, int, int]] | None":
+    def _forget_answers(self) -> None:
+        """Who gets what is to be found anew, by the same filters."""
+        self._forget_audiences()
+        if self._runs is not None:
+            self._runs.forget()
+            self._singles.forget()
+
+    def publish_run(self, client: str, run: "Any") -> "list[tuple[str, bytes | memoryview, int, int]] | None":
         """For each client that gets some the frames of the deliveries, how many, and the last seq."""
         seqs = run.seqs
         known = self._producers.recent.get(client) or self._producers.recall(client)
@@ -77,7 +84,7 @@ class Quick(Delivering):
         def takers(event: "Event") -> "list[Taker] | None":
             return self._takers(client, run.advert, event)
 
-        found: list[tuple[str, bytes, int, int]] | None = None
+        found: list[tuple[str, bytes | memoryview, int, int]] | None = None
         if self._is_here_only(client, run.advert):
             found = self._runs.match(run, takers)
         if found is None:
@@ -134,7 +141,8 @@ class Quick(Delivering):
             return None
         if not held.filter.matches(event) or (len(self.interest) and self.interest.match(event)):
             return None
-        return [one for one in self._audience(self._local.match(event), held.tags, (), event) if one[0] != client]
+        tags = self.rights.outgoing(client, held.tags)
+        return [one for one in self._audience(self._local.match(event), tags, (), event) if one[0] != client]
 
     def _is_for_here(self) -> bool:
         """Whether the broker's own clients can have an event at once: none before it is still on a way out of a scope

@@ -24,6 +24,7 @@ from ..scope.policy import LEAST_LOADED, ONE_OF_N, hashed
 from ..scope.publishing import policy_for
 from ..scope.spread import Spread
 from ..scope.visibility import visible_in
+from .holding import AGENT, said_by, scope_of_agent
 from .topology import goal_of
 
 TYPE_CHECKING = False
@@ -39,10 +40,7 @@ if TYPE_CHECKING:
     # Brokers that care for an event, each with the tags of the subscriptions for which it does.
     Match: TypeAlias = "Callable[[Event], set[tuple[str, Tags]]]"
 
-__all__ = ["AGENT", "Routes", "agent_of", "scope_of_agent"]
-
-# A client whose name begins so is a scope's agent; what it lets go has "#" and the policy behind the scope's name.
-AGENT = "@"
+__all__ = ["Routes"]
 
 # Ways in another dimension that are tried when scopes on the shortest have no broker in common.
 _MAX_DETOURS = 8
@@ -52,22 +50,15 @@ _MAX_CHOICES = 65536
 _MAX_OUTSTANDING = 65536
 
 
-def agent_of(scope: str) -> str:
-    return AGENT + scope
-
-
-def scope_of_agent(name: str) -> str:
-    return name[1:].rsplit("#", 1)[0]
-
-
 class _Journey(Journey):
     """`others` are the tags in the other dimensions, one of which it is visible by."""
 
-    __slots__ = ("again", "agents", "bottom", "by_scope", "members", "others", "routes", "seen")
+    __slots__ = ("again", "agents", "all_others", "bottom", "by_scope", "members", "others", "routes", "seen")
 
-    def __init__(self, event: "Event", starts: "list[str]", others: "list[Tags]", bottom: bool, again: bool) -> None:
-        super().__init__(event.producer or "", event, starts)
-        self.others = others
+    def __init__(self, event: "Event", starts: "list[str]", others: "Tags", bottom: bool, again: bool) -> None:
+        super().__init__(said_by(event), event, starts)
+        self.all_others = others.scopes
+        self.others = others.alternatives()
         self.bottom = bottom
         self.again = again
         self.routes: list[Route] = []
@@ -126,7 +117,7 @@ class Routes(Spread):
     def _spread(self, event: "Event", tags: "Tags", now: int, again: bool) -> "list[Route]":
         advanced = self.graph.advanced
         starts = [scope for dimension, scope in tags.scopes if dimension == advanced and scope in self.graph]
-        others = Tags([pair for pair in tags.scopes if pair[0] != advanced], tags.rest).alternatives()
+        others = Tags([pair for pair in tags.scopes if pair[0] != advanced], tags.rest, tags.admitted)
         producer = event.producer or ""
         if producer.startswith(AGENT):
             # What an agent lets go is in the scope already.
@@ -141,7 +132,7 @@ class Routes(Spread):
             by_scope = self._by_scope(journey, event)
             if bottom and tags.rest:
                 if session.tag_of(self.graph, event) is None:
-                    starts = sorted([scope for scope in by_scope if scope is not None])
+                    starts = sorted([scope for scope in by_scope if scope is not None and scope in self.graph])
                 else:
                     starts = sorted([one.name for one in self.graph.scopes.values() if one.dimension == advanced])
             journey.starts = [scope for scope in starts if self._enters(producer, scope, event)]
@@ -159,7 +150,7 @@ class Routes(Spread):
 
     def _with_start(self, tags: "Tags", start: str) -> "Tags":
         advanced: Any = self.graph.advanced
-        return Tags(tags.scopes + ((advanced, start),), tags.rest)
+        return Tags(tags.scopes + ((advanced, start),), tags.rest, tags.admitted)
 
     def _by_scope(self, journey: _Journey, form: "Event") -> "dict[str | None, list[tuple[str, Tags]]]":
         """Who cares for a form, by their scope in the advanced dimension."""
@@ -200,7 +191,7 @@ class Routes(Spread):
                         break
         return journey.seen[subscribed]
 
-    def _goes_up(self, journey: Journey, scope: str, form: "Event", now: int) -> bool:
+    def _goes_up(self, journey: Journey, scope: str, form: "Event", above: "list[tuple[str, Event]]", now: int) -> bool:
         assert isinstance(journey, _Journey)
         if journey.bottom:
             return session.tag_of(self.graph, journey.event) is not None  # else it is everywhere already
@@ -220,12 +211,13 @@ class Routes(Spread):
 
     def _to_agents(self, journey: _Journey) -> None:
         for scope, (form, leaves) in journey.agents.items():
-            agent = agent_of(scope)
-            rows = [row for row in self._by_scope(journey, form).get(scope, ()) if row[1].who == agent]
+            rows = [row for row in self._by_scope(journey, form).get(scope, ()) if row[1].who.startswith(AGENT)]
             if leaves and not rows:
                 self._count("dropped: nobody holds what leaves its scope")
             for broker, tags in rows:
-                self._route(journey, broker, tags, scope, form, (agent, scope if leaves else ""))
+                # With all its scopes in the other dimensions: it is to be let go in them.
+                others = [name for pair in journey.all_others for name in pair] if leaves else []
+                self._route(journey, broker, tags, scope, form, (tags.who, scope if leaves else "") + tuple(others))
 
     def _choose(self, journey: Journey, scope: str, offered: "list[str]", form: "Event") -> "list[str]":
         """What comes again from the log goes to whom it went before, or where that is not known to one that the event
@@ -267,7 +259,7 @@ class Routes(Spread):
         subscribed: "Tags",
         scope: str,
         form: "Event",
-        chosen: "tuple[str, str]",
+        chosen: "tuple[str, ...]",
     ) -> None:
         seen = self._seen(journey, subscribed)
         if seen is None:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Taker = tuple[str, tuple[int, ...]]
-    # a client, the frames it gets, how many, and the seq of the last
-    Share = tuple[str, bytes, int, int]
+    # a client, the frames it gets, how many, and the seq of the last. They lie in a table with those of others: who
+    # keeps them for longer than this turn makes a copy.
+    Share = tuple[str, bytes | memoryview, int, int]
 
 __all__ = ["RunMatcher"]
 
@@ -39,13 +40,55 @@ _MAX_KINDS = 1 << 60
 _Array = np.ndarray[Any, Any]
 
 
-class _Audience:
-    """Who gets an event. Clients have numbers, and so have the subscriptions of one that get it together."""
+class _Column:
+    """Grows at its end."""
 
-    def __init__(self, takers: "list[Taker]", clients: list[int], sets: list[int]) -> None:
-        self.takers = takers
-        self.clients = np.array(clients, np.int16)
-        self.sets = np.array(sets, np.int16)
+    def __init__(self, kind: Any) -> None:
+        self._room: _Array = np.empty(64, kind)
+        self._size = 0
+
+    def extend(self, values: list[int]) -> None:
+        size = self._size + len(values)
+        if size > len(self._room):
+            self._room = np.resize(self._room, 2 * size)
+        self._room[self._size : size] = values
+        self._size = size
+
+    @property
+    def values(self) -> _Array:
+        return self._room[: self._size]
+
+
+class _Audiences:
+    """Who gets an event, all that are known, in the order in which they were found. Clients have numbers, and so have
+    the subscriptions of one that get it together."""
+
+    def __init__(self) -> None:
+        self.takers: list[list[Taker]] = []
+        self._numbers: dict[Any, int] = {}
+        # The takers of all, one audience behind the other: where each begins, and how many it has.
+        self.clients, self.sets = _Column(np.int16), _Column(np.int16)
+        self.starts, self.counts = _Column(np.int64), _Column(np.int64)
+        self.names, self.kinds = _Numbers(), _Numbers()
+        self.total = 0
+
+    def of(self, takers: "list[Taker]") -> int:
+        """Its number, the same for the same takers; -1 if there is none left."""
+        key = tuple(takers)
+        found = self._numbers.get(key)
+        if found is None:
+            clients = [self.names.of(client) for client, _ in takers]
+            sets = [self.kinds.of(numbers) for _, numbers in takers]
+            if len(self.names) > _MAX_NAMES or len(self.kinds) > _MAX_NAMES:
+                return -1
+            found = self._numbers[key] = len(self.takers)
+            self.takers.append(takers)
+            self.clients.extend(clients)
+            self.sets.extend(sets)
+            self.starts.extend([self.total])
+            self.counts.extend([len(takers)])
+            self.total += len(takers)
+        return found
 
 
 class RunMatcher:
@@ -62,51 +105,41 @@ class RunMatcher:
         self.forget()
 
     def forget(self) -> None:
-        # A shape goes with its connection. None: not for here, one by one.
-        self._remembered: WeakKeyDictionary[Shape, dict[int, _Audience | None]] = WeakKeyDictionary()
+        # A shape goes with its connection. An audience's number; -1: not for here, one by one.
+        self._remembered: WeakKeyDictionary[Shape, dict[int, int]] = WeakKeyDictionary()
         self._count = 0
-        self._takers = 0
-        self._audiences: dict[Any, _Audience] = {}
-        self._clients = _Numbers()
-        self._sets = _Numbers()
+        self._audiences = _Audiences()
 
     def match(self, run: Run, takers: "Callable[[Event], list[Taker] | None]") -> "list[Share] | None":
         """What each client gets; None if not all rows can be dealt with here: then nothing has happened. `takers` says
         for one event who gets it, or None."""
-        by_row: list[Any] = [None] * len(run)
+        if self._count >= _MAX_REMEMBERED or self._audiences.total >= _MAX_TAKERS:
+            self.forget()
+        by_row: _Array = np.empty(len(run), np.int64)
         for group in run.groups:
             audiences = self._of_group(group, takers)
             if audiences is None:
                 return None
-            if len(audiences) == 1:
-                audiences *= len(group.table)
-            if group.rows is None:
-                by_row = audiences
-            else:
-                for row, audience in zip(group.rows.tolist(), audiences):
-                    by_row[row] = audience
-        if len(set(by_row)) == 1:
-            return self._for_all(run, by_row[0])
+            by_row[slice(None) if group.rows is None else group.rows] = audiences
+        if (by_row == by_row[0]).all():
+            return self._for_all(run, self._audiences.takers[by_row[0]])
         return self._sorted(run, by_row)
 
-    def _of_group(self, group: Group, takers: "Callable[[Event], list[Taker] | None]") -> "list[_Audience] | None":
-        """For each row; just one if they are all the same."""
+    def _of_group(self, group: Group, takers: "Callable[[Event], list[Taker] | None]") -> "list[int] | None":
+        """The audience of each row; just one if they are all the same."""
         keys = self._keys(group)
         if keys is None:
             return None
-        if self._count >= _MAX_REMEMBERED or self._takers >= _MAX_TAKERS:
-            self.forget()
         known = self._remembered.setdefault(group.shape, {})
-        found: list[_Audience] = []
-        for place, key in enumerate(keys):
-            if key not in known:
-                known[key] = self._audience(takers(group.event(place)))
-                self._count += 1
-            audience = known[key]
-            if audience is None:
-                return None
-            found.append(audience)
-        return found
+        found = [known.get(key) for key in keys]
+        if None in found:
+            for place, key in enumerate(keys):
+                if key not in known:
+                    who = takers(group.event(place))
+                    known[key] = -1 if who is None else self._audiences.of(who)
+                    self._count += 1
+        numbers = [known[key] for key in keys] if None in found else found
+        return None if -1 in numbers else numbers  # type: ignore[return-value]
 
     def _keys(self, group: Group) -> "list[int] | None":
         """A number for each row, equal for rows that no filter can tell apart; just one if they are all the same."""
@@ -127,26 +160,12 @@ class RunMatcher:
             return [0 if keys is None else int(keys[0])]
         return keys.tolist()  # type: ignore[no-any-return]
 
-    def _audience(self, takers: "list[Taker] | None") -> "_Audience | None":
-        """The same one for the same takers."""
-        if takers is None:
-            return None
-        known = self._audiences.get(tuple(takers))
-        if known is None:
-            clients = [self._clients.of(client) for client, _ in takers]
-            sets = [self._sets.of(numbers) for _, numbers in takers]
-            if len(self._clients) > _MAX_NAMES or len(self._sets) > _MAX_NAMES:
-                return None
-            known = self._audiences[tuple(takers)] = _Audience(takers, clients, sets)
-            self._takers += len(takers)
-        return known
-
-    def _for_all(self, run: Run, audience: _Audience) -> "list[Share]":
+    def _for_all(self, run: Run, takers: "list[Taker]") -> "list[Share]":
         """All rows are for the same: who has the same subscriptions gets the same bytes."""
         made: dict[Any, bytes] = {}
         last = int(run.seqs[-1])
-        found = []
-        for client, numbers in audience.takers:
+        found: list[Share] = []
+        for client, numbers in takers:
             if numbers not in made:
                 frames = _Frames(len(run))
                 for group in run.groups:
@@ -155,23 +174,26 @@ class RunMatcher:
             found.append((client, made[numbers], len(run), last))
         return found
 
-    def _sorted(self, run: Run, audiences: list[_Audience]) -> "list[Share] | None":
+    def _sorted(self, run: Run, audiences: _Array) -> "list[Share] | None":
         """Each row for its audience."""
-        rows = np.repeat(np.arange(len(run)), [len(audience.takers) for audience in audiences])
+        known = self._audiences
+        counts = known.counts.values[audiences]
+        rows = np.repeat(np.arange(len(run)), counts)
         if not len(rows):
             return []
-        clients = np.concatenate([audience.clients for audience in audiences])
-        sets = np.concatenate([audience.sets for audience in audiences])
+        # Of each delivery the place of its taker among those of all audiences.
+        takers = np.arange(len(rows)) + np.repeat(known.starts.values[audiences] - counts.cumsum() + counts, counts)
+        clients = known.clients.values[takers]
         order = np.argsort(clients, kind="stable")  # and so by row for each client
-        clients, rows, sets = clients[order], rows[order], sets[order]
+        clients, rows, sets = clients[order], rows[order], known.sets.values[takers[order]]
         frames = self._filled(run, rows, sets)
         if frames is None:
             return None
         # Where the part of each client begins, and where it ends.
         starts = np.flatnonzero(clients[1:] != clients[:-1]) + 1
         stops = np.append(starts, len(clients))
-        names, whole = self._clients.names, frames.all().tobytes()
-        found = []
+        names, whole = known.names.names, memoryview(frames.all())  # type: ignore[arg-type]
+        found: list[Share] = []
         start = end = 0
         for client, stop, after, last in zip(
             clients[stops - 1].tolist(), stops.tolist(), frames.ends(stops), run.seqs[rows[stops - 1]].tolist()
@@ -183,7 +205,7 @@ class RunMatcher:
     def _filled(self, run: Run, rows: _Array, sets: _Array) -> "_Frames | None":
         """Each of these rows as a delivery to a set of subscriptions."""
         frames = _Frames(len(rows))
-        names = [self._sets.names[number] for number in range(len(self._sets))]
+        names = self._audiences.kinds.names
         # Most clients have few subscriptions and one of them: a single number of one byte, or 0.
         single = np.array([name[0] if len(name) == 1 and name[0] < _SMALL else 0 for name in names], np.uint8)[sets]
         others = np.unique(sets[single == 0]).tolist()

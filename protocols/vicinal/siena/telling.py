@@ -6,6 +6,7 @@ starts anew, because one end has forgotten, all is told anew.
 """
 
 from ..filter._covering import overlaps
+from ..scope.mapping import MAX_PATHS, along, paths
 from .catchup import CatchUp
 from .forwarding import EVENTS
 from .interest import Subscriptions
@@ -14,6 +15,7 @@ from .topology import goal_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..filter import Filter
     from ..scope.graph import ScopeGraph, Tags
     from .kinds import Kind
 
@@ -62,12 +64,7 @@ class Telling(CatchUp):
             return False
         if one.durable or "advertisements" not in self.pruning:
             return True
-        return any(
-            [
-                self._may_see(tags, one.tags) and overlaps(condition.node, one.filter.node)
-                for condition, tags in record.adverts
-            ]
-        )
+        return any([self._may_see(tags, one.tags) and self._may_match(a, tags, one) for a, tags in record.adverts])
 
     def _tell(self, broker: str, key: int, one: "Kind") -> None:
         self._tellings.setdefault(broker, set()).add(key)
@@ -80,6 +77,18 @@ class Telling(CatchUp):
             return False
         pairs = zip(advertised.scopes, wanted)
         return all([scope is None or self.graph.connected(start[1], scope) for start, scope in pairs])
+
+    def _may_match(self, advertised: "Filter", tags: "Tags", one: "Kind") -> bool:
+        """Whether something advertised could match a filter, after what the scopes on its way make of it."""
+        advanced = self.graph.advanced
+        goal = None if advanced is None else one.tags.get(advanced)
+        if advanced is None or goal is None or goal not in self.graph:
+            return overlaps(advertised.node, one.filter.node)
+        start = tags.get(advanced) or goal
+        ways = paths(self.graph, start, goal)
+        if len(ways) >= MAX_PATHS:
+            return True
+        return any([overlaps(advertised.node, along(self.graph, way, one.filter)[0].node) for way in ways])
 
     def _restart(self, record: Record) -> None:
         """The other end forgot: what it had been told of subscriptions is told anew, events go on."""

@@ -9,7 +9,8 @@ the same one, so that each takes one step and leaves the rest to the next.
     goal    for each of these dimensions the scope of the subscription, or None where it takes any
             of an event that scopes on its way have made another: the path to that scope, for what it was published as
             is not known on the way; and where that matters, at the end (client, scope): a client that was chosen, and
-            the scope of the advanced dimension when the event was published in none
+            the scope of the advanced dimension when the event was published in none. For a scope's agent (holding.py)
+            the scope is there when the event leaves it, and then the event's dimensions and scopes but the advanced
 
 A Topology never changes; brokers that share a view may share it, and what it has worked out.
 """
@@ -17,7 +18,7 @@ A Topology never changes; brokers that share a view may share it, and what it ha
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import TypeAlias
+    from typing import Any, TypeAlias
 
     from ..event import Event
     from ..scope.graph import ScopeGraph, Tags
@@ -55,7 +56,7 @@ class Topology:
         self._sets = {broker: frozenset(others) for broker, others in links.items()}
         self._neighbours: dict[str, list[str]] = {}
         self._next: dict[str, dict[str, str]] = {}
-        self._searches: dict[tuple[str, State, Blocked], _Search] = {}
+        self._searches: dict[tuple[str, State, Goal, Blocked], _Search] = {}
 
     def neighbours(self, broker: str) -> "list[str]":
         if broker not in self._neighbours:
@@ -89,20 +90,22 @@ class Topology:
                 return Step([()], None)
             hop = self.towards(broker, goal)
             return None if hop is None else Step([()], hop)
-        key = (broker, state, blocked)
+        wanted = wanted[: len(state)]
+        key = (broker, state, wanted, blocked)
         if key not in self._searches:
             if len(self._searches) >= _MAX_REMEMBERED:
                 self._searches = {}
-            self._searches[key] = _Search(self, broker, state, blocked)
-        return self._searches[key].find(goal, wanted)
+            self._searches[key] = _Search(self, broker, state, wanted, blocked)
+        return self._searches[key].find(goal)
 
     def admits(self, broker: str, state: "State") -> bool:
         """Whether a broker belongs to all the scopes of a state."""
         mine = self.members.get(broker)
         return mine is not None and all([scope in mine for scope, _ in state])
 
-    def mappings(self, broker: str, state: "State", blocked: "Blocked") -> "list[State]":
-        """The states that a broker at the boundary of two scopes may map to, one dimension at a time."""
+    def mappings(self, broker: str, state: "State", wanted: "Goal", blocked: "Blocked") -> "list[State]":
+        """The states that a broker at the boundary of two scopes may map to, one dimension at a time: on ways to what
+        is wanted, else three dimensions of a hundred scopes would be a million states."""
         found = []
         mine = self.members.get(broker, frozenset())
         if type(blocked) is tuple:
@@ -112,7 +115,9 @@ class Topology:
                     found.append(state[:i] + (step,) + state[i + 1 :])
             return found
         for i, (scope, up) in enumerate(state):
-            for name, still, interface in self.graph.steps(scope, up):
+            want: Any = wanted[i]
+            steps = self.graph.steps(scope, up) if want is None else self.graph.ways(scope, want).get((scope, up), ())
+            for name, still, interface in steps:
                 if name in mine and interface.text not in blocked:
                     found.append(state[:i] + ((name, still),) + state[i + 1 :])
         return found
@@ -132,15 +137,17 @@ class _Search:
     """From one broker and state outwards, breadth first over links; all that mapping at one broker can reach counts as
     one place. It goes only as far as it is asked, and goes on from there when it is asked again."""
 
-    def __init__(self, topology: Topology, broker: str, state: "State", blocked: "Blocked") -> None:
+    def __init__(self, topology: Topology, broker: str, state: "State", wanted: "Goal", blocked: "Blocked") -> None:
         self._topology = topology
+        self._wanted = wanted
         self._blocked = blocked
         self._found: dict[str, list[tuple[State, Step]]] = {}
         self._seen = {(broker, state)}
         self._front: list[tuple[str, State, Step]] = [(broker, state, Step([state], None))]
         self._following: list[tuple[str, State, Step]] = []
 
-    def find(self, goal: str, wanted: "Goal") -> "Step | None":
+    def find(self, goal: str) -> "Step | None":
+        wanted = self._wanted
         for state, step in self._found.get(goal, ()):
             if arrived(state, wanted):
                 return step
@@ -157,7 +164,7 @@ class _Search:
 
     def _grow(self, name: str, state: "State", step: Step) -> None:
         mapped = []
-        for after in self._topology.mappings(name, state, self._blocked):
+        for after in self._topology.mappings(name, state, self._wanted, self._blocked):
             if (name, after) not in self._seen:
                 self._seen.add((name, after))
                 # While still at home, a mapping is part of the first step.

@@ -69,7 +69,7 @@ class Brokers:
         more: str = "",
         log: bool = False,
     ) -> Process:
-        """`neighbours` are names and addresses, None for those that dial."""
+        """`neighbours` are names and addresses, None for those that dial; `scopes` tables, or the name of a file."""
         file = self.write(name, neighbours, listen, join, scopes, more, log)
         process = subprocess.Popen(
             [*COMMAND, "broker", "run", str(file), "--json"],
@@ -92,6 +92,8 @@ class Brokers:
         log: bool = False,
     ) -> Path:
         lines = ["[broker]", f'name = "{name}"', f"join = {json.dumps(list(join))}"]
+        if scopes.endswith(".toml"):
+            lines, scopes = [*lines, f'scopes = "{scopes}"'], ""
         for address in [listen] if isinstance(listen, str) else listen:
             lines += ["[[listen]]", address if "\n" in address else f'address = "{address}"']
         for neighbour, where in (neighbours or {}).items():

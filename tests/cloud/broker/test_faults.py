@@ -151,7 +151,7 @@ async def unaffected(brokers: Brokers) -> AsyncIterator[Process]:
 
 LIES = {
     "not a frame": (b"\x16\x03\x01", "protocol error", "a frame starts with 0x16"),
-    "a long frame before hello": (b"\x5a\x7f\xff\xff\xff", "protocol error", "the limit is 1024"),
+    "a long frame before hello": (b"\x5a\x7f\xff\xff\xff", "protocol error", "the limit is 5120"),
     "a message before hello": (framed(encode(("ping", 1))), "protocol error", "want hello"),
     "another version": (framed(b"\x84\x00\x07\x00\x61x"), "wrong version", "version 7 is not spoken here"),
     "no message": (framed(b"\xff"), "protocol error", "break outside"),

@@ -131,6 +131,23 @@ def test_deliveries_on_a_connection_that_breaks(how: str) -> None:
     asyncio.run(lose())
 
 
+def test_what_the_transport_may_keep_is_no_view() -> None:
+    class Keeps(Breakable):
+        def write(self, data: Any) -> None:
+            kept.append(data)
+
+    kept: list[Any] = []
+
+    async def work() -> None:
+        node = Node(Broker("b1", 1, ScopeGraph()), {}, clock())
+        link = Link(node, node.accept())
+        link.connection_made(Keeps())
+        link.put_rest(memoryview(b"of a large table"), 3, 1)
+
+    asyncio.run(work())
+    assert [(type(data), data) for data in kept] == [(bytes, b"a large table")]
+
+
 def test_what_was_said_before_a_bye_in_one_read_is_written() -> None:
     """A producer that publishes fast and leaves: its last run is delivered although nothing else happens."""
 

@@ -1,9 +1,6 @@
-"""Starts writer.py, and judges what it leaves behind."""
+"""Starts the writer, and judges what it leaves behind."""
 
-import mmap
-import struct
-import subprocess
-import sys
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +8,9 @@ from pathlib import Path
 
 from cloud.log.checker import History, Verdict, check
 from cloud.log.workload import read_all
-from cloud.log.writer import PRODUCERS, SHARED_BYTES, WINDOW, event_of, name_of
+from cloud.log.writer import SHARED_BYTES, WINDOW, event_of, name_of
+from numbers_in_memory import numbers
+from nursery import Nursery
 
 from vicinal_cloud.log import Log, LogReader
 
@@ -22,32 +21,28 @@ class Shared:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "acknowledged"
         self.path.write_bytes(bytes(SHARED_BYTES))
-        with self.path.open("r+b") as file:
-            self.map = mmap.mmap(file.fileno(), SHARED_BYTES)
+        _, self._numbers = numbers(self.path)
 
     def acknowledged(self) -> list[int]:
-        return list(struct.unpack(f">{PRODUCERS}q", self.map))
+        return self._numbers.tolist()
 
 
 @contextmanager
-def writer(log: Path, shared: Shared, mutant: str | None = None) -> "Iterator[subprocess.Popen[bytes]]":
-    """Killed at the end, as nothing else stops it."""
-    command = [sys.executable, str(Path(__file__).with_name("writer.py")), str(log), str(shared.path)]
-    process = subprocess.Popen([*command, *([mutant] if mutant else [])], stderr=subprocess.PIPE)
+def writer(children: Nursery, log: Path, shared: Shared, mutant: str | None = None) -> Iterator[int]:
+    """Its process id. Killed at the end, as nothing else stops it."""
+    pid = children.start(log, shared.path, mutant)
     try:
-        yield process
+        yield pid
     finally:
-        process.kill()
-        error = process.communicate()[1]
-        assert process.returncode == -9, error.decode()
+        assert children.signal(pid, signal.SIGKILL) == -signal.SIGKILL, "the writer had ended by itself"
 
 
-def wait_for_progress(process: "subprocess.Popen[bytes]", shared: Shared, events: int) -> None:
+def wait_for_progress(children: Nursery, pid: int, shared: Shared, events: int) -> None:
     """Until so many more are acknowledged."""
     goal = sum(shared.acknowledged()) + events
     give_up = time.monotonic() + 60
     while sum(shared.acknowledged()) < goal:
-        assert process.poll() is None, process.communicate()[1].decode()
+        assert children.signal(pid, 0) is None, "the writer has ended by itself"
         assert time.monotonic() < give_up, f"stuck at {shared.acknowledged()}"
         time.sleep(0.001)
 

@@ -21,6 +21,7 @@ import pytest
 from cloud.log.checker import Verdict
 from cloud.log.processes import Shared, judge, wait_for_progress, writer
 from cloud.log.writer import PRODUCERS
+from nursery import nursery
 
 from vicinal_cloud.log import Log, LogReader
 
@@ -104,18 +105,18 @@ def cut_often(disk: Disk, folder: Path, times: int, mutant: str | None = None) -
     shared = Shared(folder)
     verdicts = []
     since, first = [0] * PRODUCERS, 0
-    with writer(disk.mounted / "log", shared, mutant) as process:
+    with nursery("cloud.log.writer") as children, writer(children, disk.mounted / "log", shared, mutant) as pid:
         for number in range(times):
-            wait_for_progress(process, shared, 200 + 37 * (number % 7))
+            wait_for_progress(children, pid, shared, 200 + 37 * (number % 7))
             copy, known = disk.cut(shared.acknowledged)
-            process.send_signal(signal.SIGSTOP)  # it need not fill the disk meanwhile
+            children.signal(pid, signal.SIGSTOP)  # it need not fill the disk meanwhile
             with ExitStack() as stack:
                 mount(stack, copy, disk.after)
                 verdict, first = look(disk.after / "log", known, since, first)
             verdicts.append(verdict)
             since = known
             copy.unlink()
-            process.send_signal(signal.SIGCONT)
+            children.signal(pid, signal.SIGCONT)
             if mutant and verdicts[-1]:
                 break
     return verdicts

@@ -1,4 +1,4 @@
-"""A real writer process: python writer.py LOG SHARED [MUTANT]
+"""A real writer process, until it is killed.
 
 Appends the events of PRODUCERS producers through GroupCommit as fast as it may, each producer with a window of events
 in flight, and puts what is acknowledged into the shared file: one 64-bit number for each producer, the highest seq
@@ -9,18 +9,18 @@ An event is a function of its identity, so that a checker can tell wrong bytes.
 """
 
 import asyncio
-import mmap
-import struct
-import sys
 import time
 from pathlib import Path
+
+from cloud.log.mutants import apply
+from numbers_in_memory import WORD, numbers
 
 from vicinal.event import Event
 from vicinal.wire import encode
 from vicinal_cloud.log import GroupCommit, Log, LogOptions
 
 PRODUCERS = 8
-SHARED_BYTES = 8 * PRODUCERS
+SHARED_BYTES = WORD * PRODUCERS
 # In flight for each producer.
 WINDOW = 25
 OPTIONS = LogOptions(segment_bytes=100_000)
@@ -35,26 +35,22 @@ def event_of(number: int, seq: int) -> bytes:
     return encode(Event("Speed", params, producer=name_of(number), seq=seq))
 
 
-async def produce(commits: GroupCommit, shared: mmap.mmap, number: int) -> None:
+async def produce(commits: GroupCommit, shared: "memoryview[int]", number: int) -> None:
     """Goes on where its acknowledgements end: what is repeated must not be stored again."""
-    (seq,) = struct.unpack_from(">q", shared, 8 * number)
+    seq = shared[number]
     while True:
         window = range(seq, seq + WINDOW)
         await asyncio.gather(*(commits.append(event_of(number, one), name_of(number), one) for one in window))
         seq += WINDOW
-        struct.pack_into(">q", shared, 8 * number, seq)
+        shared[number] = seq
 
 
-async def main(path: str, shared_path: str) -> None:
-    with Path(shared_path).open("r+b") as file:
-        shared = mmap.mmap(file.fileno(), SHARED_BYTES)
+async def run(path: str, shared_path: str) -> None:
+    _, shared = numbers(Path(shared_path))
     commits = GroupCommit(Log(path, OPTIONS), lambda: time.time_ns() // 1_000_000)
     await asyncio.gather(*(produce(commits, shared, number) for number in range(PRODUCERS)))
 
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    from cloud.log.mutants import apply
-
-    with apply(sys.argv[3] if len(sys.argv) > 3 else None):
-        asyncio.run(main(*sys.argv[1:3]))
+def main(path: str, shared_path: str, mutant: str | None = None) -> None:
+    with apply(mutant):
+        asyncio.run(run(path, shared_path))

@@ -218,3 +218,91 @@ def test_one_of_a_run_that_comes_again_waits_for_it(brokers: Brokers, tmp_path: 
         await one.disconnect()
 
     asyncio.run(work())
+
+
+async def at_once(one: SienaAdapter, events: list[Event]) -> dict[int, BaseException] | None:
+    """None: not now."""
+    answer: asyncio.Future[dict[int, BaseException]] = asyncio.get_running_loop().create_future()
+    if not one.publish_at_once(events, answer.set_result):
+        return None
+    return await asyncio.wait_for(answer, 30)
+
+
+def test_at_once_where_the_lane_and_the_subject_are_known_and_else_not(brokers: Brokers, tmp_path: Path) -> None:
+    async def work() -> None:
+        b1 = brokers.start("b1", log=True)
+        one = adapter(b1.address)
+        assert await at_once(one, [speed(0, StoreSeq=1)]) is None, "it is not connected"
+        await one.connect(port(tmp_path / "g1"))
+        assert await at_once(one, [speed(1, StoreSeq=1)]) is None, "there is no lane"
+        assert await many(one, [speed(1, StoreSeq=1)]) == [""]
+        assert await at_once(one, [speed(2, StoreSeq=2)]) == {}
+        assert await at_once(one, [speed(n, StoreSeq=n) for n in (3, 4, 5)]) == {}
+        assert await at_once(one, [speed(6)]) is None, "it has no number"
+        assert await at_once(one, [speed(6, StoreSeq=5)]) is None, "it has one of another"
+        assert await at_once(one, [speed(6, StoreSeq=6), Event("Other", {}, {"StoreSeq": 7}, "p", 7)]) is None
+        assert await at_once(one, [Event("Other", {}, {"StoreSeq": 7}, "p", 7)]) is None, "it is not advertised"
+        one._heard.add(("car-7", 6))
+        heard = speed(6, StoreSeq=6).replace(producer="car-7", seq=6)
+        assert await at_once(one, [heard]) is None, "it came from there"
+        await one.disconnect()
+
+    asyncio.run(work())
+    brokers.stop()
+    assert [event.attrs["OriginSeq"] for event in in_log(tmp_path)] == [1, 2, 3, 4, 5]
+
+
+def test_at_once_one_that_comes_again_waits_for_the_first(brokers: Brokers, tmp_path: Path) -> None:
+    async def work() -> None:
+        b1 = brokers.start("b1", log=True)
+        one = adapter(b1.address)
+        await one.connect(port(tmp_path / "g1"))
+        await many(one, [speed(1, StoreSeq=1)])
+        told: list[dict[int, BaseException]] = []
+        assert one.publish_at_once([speed(2, StoreSeq=2), speed(3, StoreSeq=3)], told.append)
+        again = await one.publish(speed(3, StoreSeq=3))
+        assert again is not None
+        await asyncio.wait_for(again, 30)
+        assert told == [{}]
+        await one.disconnect()
+
+    asyncio.run(work())
+    brokers.stop()
+    assert [event.attrs["OriginSeq"] for event in in_log(tmp_path)] == [1, 2, 3]
+
+
+def test_at_once_a_broker_that_dies_leaves_nobody_waiting(brokers: Brokers, tmp_path: Path) -> None:
+    async def work() -> None:
+        b1 = brokers.start("b1", log=True)
+        one, said = adapter(b1.address), port(tmp_path / "g1")
+        await one.connect(said)
+        await many(one, [speed(1, StoreSeq=1)])
+        b1.process.kill()
+        told: list[dict[int, BaseException]] = []
+        assert one.publish_at_once([speed(2, StoreSeq=2), speed(3, StoreSeq=3)], told.append)
+        async with asyncio.timeout(30):
+            while not told:
+                await asyncio.sleep(0.01)
+        assert {type(error) for error in told[0].values()} == {Unavailable}
+        assert sorted(told[0]) == [0, 1]
+        assert len(told) == 1
+        assert said.lost_because
+        assert not one.publish_at_once([speed(4, StoreSeq=4)], told.append)
+        await one.disconnect()
+
+    asyncio.run(work())
+
+
+def test_at_once_too_large_is_for_who_can_say_so(brokers: Brokers, tmp_path: Path) -> None:
+    async def work() -> None:
+        b1 = brokers.start("b1", log=True)
+        one = adapter(b1.address)
+        await one.connect(port(tmp_path / "g1"))
+        await many(one, [speed(1, StoreSeq=1)])
+        large = Event("Speed", {"all": b"x" * (SienaAdapter.capabilities.max_bytes - 8)}, {"StoreSeq": 2}, "car-7", 2)
+        assert await at_once(one, [large]) is None
+        (said,) = await many(one, [large])
+        assert str(SienaAdapter.capabilities.max_bytes) in said
+        await one.disconnect()
+
+    asyncio.run(work())

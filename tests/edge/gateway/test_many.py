@@ -11,9 +11,10 @@ from edge.gateway.within import Ear, balanced, gateway, until
 from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
 from vicinal_edge._store_queue import Queue, QueueOptions
-from vicinal_edge.adapter import Adapter, Refused, Result, Unavailable
+from vicinal_edge.adapter import Adapter, Answered, Refused, Result, Unavailable
 from vicinal_edge.adapters.memory import MemoryAdapter
 from vicinal_edge.gateway.service import Service
+from vicinal_edge.store import Store, StoreOptions
 
 TWO = """
 [[service]]
@@ -127,6 +128,93 @@ def test_one_by_one_or_many_the_books_are_the_same(seed: int) -> None:
     assert one == many
     assert one[1]["delivered"]
     assert one[1]["dropped"]["refused by the service"]
+
+
+class AtOnce(Many):
+    """Also takes at once what it is given, if it likes."""
+
+    async def publish(self, event: Event) -> "asyncio.Future[None] | None":
+        return await super().publish(event)
+
+    async def publish_many(self, events: list[Event], results: list[Result]) -> None:
+        await super().publish_many(events, results)
+
+    def publish_at_once(self, events: list[Event], answered: Answered) -> bool:
+        if self.chance.random() < 0.3:
+            return False
+        self.sent += [(str(event["fate"]), event.seq or 0) for event in events]
+        errors: dict[int, BaseException] = {
+            place: Refused("no") for place, one in enumerate(events) if one["fate"] not in ("now", "later")
+        }
+        if self.chance.random() < 0.5:
+            answered(errors)
+        else:
+            asyncio.get_running_loop().call_later(self.chance.random() / 100, answered, errors)
+        return True
+
+
+class OtherMany(AtOnce):
+    async def publish_many(self, events: list[Event], results: list[Result]) -> None:
+        await super().publish_many(events, results)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_at_once_or_not_the_books_are_the_same(seed: int, tmp_path: Path) -> None:
+    async def work(kind: Any) -> tuple[Any, Any]:
+        chance = random.Random(seed)
+        store = await Store.open(tmp_path / kind.__name__ / "store.sqlite", StoreOptions(gather=0.0005))
+        queue = await store.stored_queue("B", QueueOptions(durable=True, window=50))
+        adapter = kind("B", random.Random(seed), False)
+        made = pumped(adapter, queue)
+        assert made._takes_at_once == (kind is AtOnce)
+        pump = asyncio.create_task(made._pump(queue))
+        for n in range(300):
+            queue.offer(Event("Speed", {"fate": chance.choice(["now", "later", "refused", "late no"])}, {}, "p", n))
+            if not chance.randrange(4):
+                await asyncio.sleep(chance.choice([0, 0.001]))
+        await until(lambda: not queue.outbox.count)
+        pump.cancel()
+        await store.close()
+        found = queue.counters()
+        return adapter.sent, [found[name] for name in ("accepted", "delivered", "stored", "dropped")]
+
+    one, at_once = asyncio.run(work(Scripted)), asyncio.run(work(AtOnce))
+    assert one == at_once == asyncio.run(work(OtherMany))
+    assert one[1][1]
+
+
+def test_an_adapter_that_raises_at_once_loses_its_life_and_nothing_else(tmp_path: Path) -> None:
+    class Raises(AtOnce):
+        async def publish(self, event: Event) -> "asyncio.Future[None] | None":
+            return await super().publish(event)
+
+        async def publish_many(self, events: list[Event], results: list[Result]) -> None:
+            await super().publish_many(events, results)
+
+        def publish_at_once(self, events: list[Event], answered: Answered) -> bool:
+            raise ZeroDivisionError("a bug")
+
+    async def work() -> None:
+        store = await Store.open(tmp_path / "store.sqlite")
+        queue = await store.stored_queue("B", QueueOptions(durable=True))
+        made = pumped(Raises("B", random.Random(1), False), queue)
+        pump = asyncio.create_task(made._pump(queue))
+        await asyncio.sleep(0)
+        queue.offer(Event("Speed", {"fate": "now"}, {}, "p", 1))
+        assert made._lost is not None
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(made._lost, 30)
+        assert queue.counters()["under_way"] == 1
+        pump.cancel()
+        await asyncio.gather(pump, return_exceptions=True)
+        queue.failed()
+        again = pumped(Many("B", random.Random(1), False), queue)
+        pump = asyncio.create_task(again._pump(queue))
+        await until(lambda: queue.counters()["delivered"] == 1)
+        pump.cancel()
+        await store.close()
+
+    asyncio.run(work())
 
 
 def test_what_was_done_before_it_raised_counts_and_the_rest_goes_again() -> None:

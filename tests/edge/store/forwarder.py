@@ -1,9 +1,4 @@
-"""A process that accepts and forwards as fast as it can, until it is killed; and what starts it in a moment.
-
-    python forwarder.py                    a nursery: has imported everything, forks a forwarder when told, kills it
-                                           when told, and never signals a process that it has not started
-    start STORE SHARED SOCKET DRAIN MUTANT -> PID
-    signal PID NUMBER                      -> exit code, or - if it lives
+"""A process that accepts and forwards as fast as it can, until it is killed.
 
 Each of PRODUCERS producers has a number of accepts in flight. What a producer knows is in a shared file, written the
 moment it knows it: how far it has attempted, and what became of each. The file outlives the process, and so is what a
@@ -15,23 +10,21 @@ client would know when the process dies.
 
 import asyncio
 import contextlib
-import json
-import mmap
-import os
-import signal
 import struct
-import sys
 from pathlib import Path
-from typing import Any
+
+from edge.store.mutants import apply
+from numbers_in_memory import WORD, numbers
 
 from vicinal.event import Event
 from vicinal_edge.store import Dropped, QueueOptions, Store, StoredQueue, StoreOptions
 
 PRODUCERS = 6
 EVENTS = 400_000
-SHARED_BYTES = PRODUCERS * (8 + EVENTS) + 8
+# In words: of each producer how far it has attempted, and a byte for each event; last, how many are stored.
+OF_ONE = 1 + EVENTS // WORD
+STORED = PRODUCERS * OF_ONE
 ACCEPTED, REFUSED = 1, 2
-EMPTY = SHARED_BYTES - 8
 IN_FLIGHT = 40
 MAX_BACKLOG = 2000
 FRAME = struct.Struct(">qBq")
@@ -53,31 +46,30 @@ class Shared:
         self.path = path
         if new:
             with path.open("wb") as file:
-                file.truncate(SHARED_BYTES)
-        with path.open("r+b") as file:
-            self.map = mmap.mmap(file.fileno(), SHARED_BYTES)
+                file.truncate((STORED + 1) * WORD)
+        self._bytes, self._numbers = numbers(path)
 
     def attempted(self, producer: int) -> int:
-        return int(NUMBER.unpack_from(self.map, producer * (8 + EVENTS))[0])
+        return self._numbers[producer * OF_ONE]
 
     def attempt(self, producer: int, seq: int) -> None:
-        NUMBER.pack_into(self.map, producer * (8 + EVENTS), seq + 1)
+        self._numbers[producer * OF_ONE] = seq + 1
 
     def tell(self, producer: int, seq: int, what: int) -> None:
-        self.map[producer * (8 + EVENTS) + 8 + seq] = what
+        self._bytes[(producer * OF_ONE + 1) * WORD + seq] = what
 
     def known(self, producer: int) -> bytes:
-        start = producer * (8 + EVENTS) + 8
-        return self.map[start : start + self.attempted(producer)]
+        start = (producer * OF_ONE + 1) * WORD
+        return self._bytes[start : start + self.attempted(producer)]
 
     def progress(self) -> int:
         return sum(self.attempted(producer) for producer in range(PRODUCERS))
 
     def count(self, number: int) -> None:
-        NUMBER.pack_into(self.map, EMPTY, number)
+        self._numbers[STORED] = number
 
     def counted(self) -> int:
-        return int(NUMBER.unpack_from(self.map, EMPTY)[0])
+        return self._numbers[STORED]
 
 
 async def produce(queue: StoredQueue, shared: Shared, producer: int) -> None:
@@ -145,46 +137,6 @@ async def run(path: str, shared_path: str, socket: str, drain: bool) -> None:
     await asyncio.gather(*works)
 
 
-def _start(children: set[int], path: str, shared: str, socket: str, drain: bool, mutant: str | None) -> int:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            from edge.store.mutants import apply
-
-            with apply(mutant):
-                asyncio.run(run(path, shared, socket, drain))
-        finally:
-            sys.stderr.flush()
-            os._exit(1)
-    children.add(pid)
-    return pid
-
-
-def _signal(children: set[int], pid: int, number: int) -> int | None:
-    if pid not in children:
-        return None
-    os.kill(pid, number)
-    if number != signal.SIGKILL:
-        return None
-    children.discard(pid)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def _main() -> None:
-    import edge.store.mutants  # noqa: F401
-
-    children: set[int] = set()
-    for line in iter(sys.stdin.readline, ""):
-        kind, *fields = json.loads(line)
-        answer: Any = _start(children, *fields) if kind == "start" else _signal(children, *fields)
-        print(json.dumps(answer), flush=True)
-    for pid in list(children):
-        _signal(children, pid, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    # Under its name, as the mutants import it, too.
-    from edge.store import forwarder
-
-    forwarder._main()
+def main(path: str, shared_path: str, socket: str, drain: bool, mutant: str | None = None) -> None:
+    with apply(mutant):
+        asyncio.run(run(path, shared_path, socket, drain))

@@ -10,7 +10,8 @@ from vicinal.event import Event
 from vicinal.federation.outbox import Flight, Outbox
 from vicinal_edge import _store_stored
 from vicinal_edge._store_database import Database, Result, Row, Transaction
-from vicinal_edge._store_stored import Held, New, StoredQueue
+from vicinal_edge._store_held import Held, New
+from vicinal_edge._store_stored import StoredQueue
 
 MUTANTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {}
 

@@ -1,17 +1,11 @@
-"""Starts forwarders, is the service that they send to, and judges what has come to it."""
+"""The service that forwarders send to, and the judge of what has come to it."""
 
-import json
 import random
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from edge.store.forwarder import ACCEPTED, FRAME, NUMBER, PRODUCERS, Shared
 from edge.store.sink import Identity, Sink, Verdict, judge
@@ -78,42 +72,6 @@ class Service:
             if self.late and self._chance.random() < 0.3:
                 time.sleep(self._chance.random() * self.late)
             peer.sendall(answer)
-
-
-class Nursery:
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
-
-    def start(self, store: Path, shared: Shared, service: Service, drain: bool, mutant: str | None = None) -> int:
-        pid: int = self._ask(["start", str(store), str(shared.path), service.path, drain, mutant])
-        return pid
-
-    def signal(self, pid: int, number: int) -> int | None:
-        code: int | None = self._ask(["signal", pid, int(number)])
-        return code
-
-    def _ask(self, question: list[Any]) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(question) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
-
-
-@contextmanager
-def nursery() -> Iterator[Nursery]:
-    process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("forwarder.py"))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield Nursery(process)
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait(30)
 
 
 def wait_for(shared: Shared, events: int) -> None:

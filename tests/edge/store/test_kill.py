@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from edge.store.forwarder import Shared
-from edge.store.rig import Nursery, Service, accepted, nursery, verdict, wait_for
+from edge.store.rig import Service, accepted, verdict, wait_for
 from edge.store.sink import Verdict
+from nursery import Nursery, nursery
 
 KILLS = int(os.environ.get("VICINAL_KILLS", "10000" if os.environ.get("VICINAL_SOAK") else "200"))
 
@@ -21,9 +22,9 @@ def kill(folder: Path, times: int, seed: int, mutant: str | None = None) -> tupl
     service = Service(folder / "uplink", seed)
     store = folder / "store.sqlite"
     try:
-        with nursery() as children:
+        with nursery("edge.store.forwarder") as children:
             for _ in range(times):
-                pid = children.start(store, shared, service, False, mutant)
+                pid = children.start(store, shared.path, service.path, False, mutant)
                 if chance.random() < 0.9:  # else it is killed while it starts
                     wait_for(shared, chance.randrange(1, 400))
                 time.sleep(chance.random() ** 3 * 0.05)
@@ -40,7 +41,7 @@ def kill(folder: Path, times: int, seed: int, mutant: str | None = None) -> tupl
 def drain(children: Nursery, store: Path, shared: Shared, service: Service, mutant: str | None) -> None:
     """The last life accepts nothing new, and its uplink works."""
     service.late = service.breaks = 0
-    pid = children.start(store, shared, service, True, mutant)
+    pid = children.start(store, shared.path, service.path, True, mutant)
     give_up = time.monotonic() + 60
     while shared.counted() != 1:
         assert time.monotonic() < give_up, f"{shared.counted() - 1} are still there"

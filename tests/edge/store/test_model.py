@@ -86,7 +86,8 @@ class World:
         self.chance = random.Random(seed)
         self.folder = Path(tempfile.mkdtemp(dir="/dev/shm" if Path("/dev/shm").exists() else None))
         self.loop = asyncio.new_event_loop()
-        self.options = StoreOptions(**{**vars(OPTIONS), "linger": self.chance.choice([0.0, 0.0, 3600.0])})
+        waits = {name: self.chance.choice([0.0, 0.0, 3600.0]) for name in ("linger", "gather")}
+        self.options = StoreOptions(**{**vars(OPTIONS), **waits})
         self.sink = Sink()
         self.seqs = {name: itertools.count() for name in "abc"}
         self.attempted: set[Identity] = set()
@@ -100,7 +101,8 @@ class World:
     def play(self, steps: int) -> None:
         works = [
             (self.accept, 5), (self.take, 5), (self.arrive, 4), (self.acknowledge, 4), (self.disk_works, 5),
-            (self.wait, 2), (self.break_off, 1), (self.disk_fails, 0.5), (self.crash, 1), (self.restart, 0.2),
+            (self.wait, 2), (self.ring, 2), (self.break_off, 1), (self.disk_fails, 0.5), (self.crash, 1),
+            (self.restart, 0.2),
         ]  # fmt: skip
         weights = [weight for _, weight in works]
         for _ in range(steps):
@@ -134,6 +136,8 @@ class World:
         self.queue: StoredQueue = self.loop.run_until_complete(
             self.store.stored_queue("wide", QueueOptions(durable=True, window=WINDOW))
         )
+        if self.below(2):
+            self.queue.at_once = self.push
 
     @property
     def worker(self) -> Worker:
@@ -179,6 +183,26 @@ class World:
                 assert event.attrs["StoreSeq"] == number
                 self.wire.append((number, (event.producer, event.seq)))
             self.taker = None
+
+    def push(self, flights: list[tuple[int, Event]]) -> bool:
+        """A service that takes at once what comes, mostly."""
+        if not self.below(4):
+            return False
+        for number, event in flights:
+            assert event.attrs["StoreSeq"] == number
+            assert event.producer is not None
+            assert event.seq is not None
+            self.wire.append((number, (event.producer, event.seq)))
+        return True
+
+    def ring(self) -> None:
+        """Long enough for what gathers has passed."""
+        gathers = self.store._turning
+        if isinstance(gathers, asyncio.TimerHandle):
+            gathers.cancel()
+            self.store._turn()
+            self.turn(self.below(4))
+            self.collect()
 
     def wait(self) -> None:
         self.turn(1 + self.below(6))
@@ -236,10 +260,10 @@ class World:
         self.start()
 
     def kill(self) -> None:
-        for timer in (self.store._timer, self.store._sweeper):
+        for timer in (self.store._timer, self.store._sweeper, self.store._turning):
             if timer is not None:
                 timer.cancel()
-        self.store._commit_if_due = lambda: None  # type: ignore[method-assign]
+        self.store._commit_if_due = lambda woken: None  # type: ignore[method-assign]
         self.store._turn = lambda: None  # type: ignore[method-assign]
         self.store._commit = lambda: None  # type: ignore[method-assign]
         self.store._database.close()
@@ -283,6 +307,7 @@ class World:
                 self.worker.step()
             elif self.store._timer is not None:
                 self.store._due()  # whoever lingers has lingered
+            self.ring()
             self.turn()
             self.collect()
             quiet = quiet + 1 if not (self.worker.jobs or self.queue.outbox.count or self.wire) else 0

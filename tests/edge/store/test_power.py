@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from cloud.log.test_power_real import Disk, mount, why_not
 from edge.store.forwarder import OPTIONS, Shared
-from edge.store.rig import Service, accepted, nursery, verdict, wait_for
+from edge.store.rig import Service, accepted, verdict, wait_for
 from edge.store.sink import Identity, Sink, Verdict
+from nursery import nursery
 
 from vicinal_edge.store import QueueOptions, Store
 
@@ -39,8 +40,8 @@ def cut_often(disk: Disk, folder: Path, times: int, mutant: str | None = None) -
     service = Service(folder / "uplink", 1, late=0.05, breaks=0.001)
     verdicts: list[Verdict] = []
     try:
-        with nursery() as children:
-            pid = children.start(disk.mounted / "store.sqlite", shared, service, False, mutant)
+        with nursery("edge.store.forwarder") as children:
+            pid = children.start(disk.mounted / "store.sqlite", shared.path, service.path, False, mutant)
             for number in range(times):
                 wait_for(shared, 100 + 37 * (number % 7))
                 known: set[Identity] = set()

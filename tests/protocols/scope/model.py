@@ -32,8 +32,8 @@ class World(namedtuple("World", "scopes parts advanced turns")):  # turns: {scop
         return bool(open and (met or not (starts or goals)))
 
 
-def deliver(world, p, event):
-    """[(when, who, through which scope, form)] of one publication at 0, in order."""
+def deliver(world, p, event, anew=False):
+    """[(when, who, through which scope, form)] of one publication at 0, in order. `anew`: what was held is another."""
     scopes, mine = world.scopes, world.advanced
     dimensions = {scope.dimension for scope in scopes.values()}
     if any(world.inside(p, d) and not world.may(p, world.inside(p, d), "say") for d in dimensions):
@@ -44,9 +44,8 @@ def deliver(world, p, event):
 
     def enters(form, scope, at=None):  # whether it may be, or the session `at` is, in a scope
         at = at or form.get("$Session")
-        return (
-            not scopes[scope].session or at in (None, scope) or any(enters(form, scope, s) for s in scopes[at].supers)
-        )
+        free = not scopes[scope].session or at in (None, scope)
+        return free or any(enters(form, scope, s) for s in scopes[at].supers)
 
     def hears(scope, form):
         rows = [c for c in plain if scope in world.parts[c].scopes and c not in got and world.may(c, [scope], "hear")]
@@ -68,7 +67,7 @@ def deliver(world, p, event):
         if scopes[scope].delivery == "one-of-n" and chosen:
             chosen = [min(chosen, key=lambda name: (name <= world.turns.get(scope, ""), name))]
             world.turns[scope] = chosen[0]
-        for name in chosen:
+        for name in sorted(chosen, key=lambda name: name in subs):
             if name in subs and name not in taken:
                 taken.add(name)
                 hand(name, subs[name], now)
@@ -81,17 +80,18 @@ def deliver(world, p, event):
     plain = [c for c in world.parts if c != p and all(world.seen(event, p, c, d) for d in dimensions - {mine})]
     taken, got, found, held = set(), set(), [], [(0, "", [((s,), event) for s in starts])]
     while held:
-        (now, _, ups), *held = sorted(held, key=lambda one: one[:2])
-        rising = {}
+        (now, at, ups), *held = sorted(held, key=lambda one: one[:2])
+        taken, got, rising = ({at}, set(), {}) if anew and now else (taken, got, {})
         while ups := [(path, form) for path, form in ups if path[-1] not in taken]:
             level = {path[-1]: (path, tag(form, path[-1])) for path, form in sorted(ups, key=lambda one: one[0])[::-1]}
             taken.update(level)
             ups = []
             for path, form in sorted(level.values(), key=lambda one: one[0]):
                 scope, rising[path[-1]] = scopes[path[-1]], form
-                outer = [((*path, s), scope.up[s](form)) for s in scope.supers if s not in taken]
+                later = scope.delay and (not anew or world.inside(p, mine))
+                outer = [((*path, s), scope.up[s](form)) for s in scope.supers if (later and anew) or s not in taken]
                 outer = [(way, f) for way, f in outer if f and scope.out[way[-1]](f) and enters(f, way[-1])]
-                (held.append((now + scope.delay, path[-1], outer)) if scope.delay else ups.extend(outer))
+                (held.append((now + scope.delay, path[-1], outer)) if later else ups.extend(outer))
         for scope, form in rising.items():
             hand(scope, form, now)
         for c in sorted(c for c in plain if not now and not world.inside(c, mine) and world.parts[c].takes(event)):

@@ -56,10 +56,12 @@ def mapping(chance: random.Random) -> "tuple[Mapping, Any, Any]":
 
 
 class World:
-    """`plain`: without mappings, policies, sessions; then visibility alone decides."""
+    """`plain`: without mappings, policies, sessions; then visibility alone decides. `without` some of "rules",
+    "delays", "choices"."""
 
-    def __init__(self, seed: int, plain: bool = False) -> None:
+    def __init__(self, seed: int, plain: bool = False, without: tuple[str, ...] = ()) -> None:
         self.random = chance = random.Random(seed)
+        self.without = without
         self.advanced = None if plain else "d"
         scopes: dict[str, model.Scope] = {}
         self.names = [f"n{i}" for i in range(chance.randrange(3, 9))]
@@ -101,8 +103,8 @@ class World:
         traverse, delivery, delay, session = "broadcast", "all", 0, False
         if advanced:
             traverse = chance.choice(["broadcast"] * 3 + ["top-down", "bottom-up"])
-            delivery = chance.choice(["all"] * 3 + ["one-of-n"])
-            delay = chance.choice([0] * 5 + [10, 20])
+            delivery = "all" if "choices" in self.without else chance.choice(["all"] * 3 + ["one-of-n"])
+            delay = 0 if "delays" in self.without else chance.choice([0] * 5 + [10, 20])
             session = chance.random() < 0.3
         rule, say, hear = self._rule()
         scopes[name] = model.Scope(
@@ -124,7 +126,7 @@ class World:
 
     def _rule(self) -> "tuple[Rule | None, list[str], list[str]]":
         """Who may; nobody in particular is everybody."""
-        if self.random.random() < 0.8:
+        if "rules" in self.without or self.random.random() < 0.8:
             return None, [], []
         say = self.random.sample(self.names, len(self.names) * 2 // 3)
         hear = self.random.sample(self.names, len(self.names) * 2 // 3)

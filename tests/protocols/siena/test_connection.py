@@ -80,8 +80,8 @@ def test_hello_and_welcome(slices: int) -> None:
 @spec("OVER-9")
 def test_before_hello_frames_are_short() -> None:
     lone = Connection(0)
-    lone.receive_data(b"\x59\x04\x01", 0)  # the head of 1,025 bytes is enough
-    assert drain(lone) == [("closed", c.PROTOCOL, "a frame of 1025 bytes, the limit is 1024 (at byte 0)")]
+    lone.receive_data(b"\x59\x14\x01", 0)  # the head of 5,121 bytes is enough
+    assert drain(lone) == [("closed", c.PROTOCOL, "a frame of 5121 bytes, the limit is 5120 (at byte 0)")]
     lone = Connection(0)
     lone.receive_data(b"\x59\x04\x00", 0)
     assert drain(lone) == []
@@ -123,9 +123,9 @@ def test_another_version(rest: list[Any]) -> None:
     assert said(lone) == [[2, 2, reason]]
 
 
-FOR_CLIENT = ["answer", "deliver"]
-FOR_BROKER = ["advertise", "unadvertise", "subscribe", "unsubscribe", "publish"]
-BETWEEN = ["leave", "left", "ack"]
+FOR_CLIENT = ["answer", "deliver", "ended", "told"]
+FOR_BROKER = ["advertise", "unadvertise", "subscribe", "unsubscribe", "publish", "administer"]
+BETWEEN = ["leave", "left", "ack", "change"]
 EXAMPLES = {
     "hello": ("hello", 1, 0, "x"),
     "welcome": ("welcome", 1, "b", -1),
@@ -136,6 +136,10 @@ EXAMPLES = {
     "subscribe": ("subscribe", 1, "TRUE", Tags(), None, None),
     "unsubscribe": ("unsubscribe", 1, 1),
     "publish": ("publish", 1, 1, SPEED),
+    "ended": ("ended", 1, "gone"),
+    "told": ("told", 1, "{}"),
+    "administer": ("administer", 1, ("deny", "ann", "s")),
+    "change": ("change", ("deny", (5, "b1"), "ann", "s")),
     "leave": ("leave", "s"),
     "left": ("left", "s"),
     "ack": ("ack", 1, "b1", 5, "b2", (6, 1), 7),
@@ -223,6 +227,21 @@ def test_the_end_of_the_stream() -> None:
     pair.acceptor.receive_eof()
     pair.acceptor.receive_eof()
     assert drain(pair.acceptor) == [("closed", c.LOST, "the connection was lost")]
+
+
+def test_what_must_wait_of_a_view_is_no_view() -> None:
+    """Deliveries of a run are cut from one table: who is slow must not hold all of it."""
+    pair = Pair().open()
+    pair.dialler.send(("credit", 2))
+    pair.move()
+    frames = [framed(encode(("deliver", (1,), Event("Speed", {"rate": n}, (), "p", n), None, ()))) for n in range(5)]
+    table = bytearray(b"".join(frames))
+    pair.acceptor.deliver_many(memoryview(table), len(frames))
+    table[:] = bytes(len(table))
+    assert pair.acceptor.waiting_count == 3
+    pair.dialler.send(("credit", 5))
+    heard, _ = pair.move()
+    assert [message[2].seq for message in heard] == [0, 1, 2, 3, 4]
 
 
 def test_misuse() -> None:

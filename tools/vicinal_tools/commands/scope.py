@@ -1,4 +1,4 @@
-"""vicinal scope: check, draw, explain."""
+"""vicinal scope: check, draw, explain; and what administrators say to brokers."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,8 @@ from pathlib import Path
 import click
 
 from ..complain import BadInput
+from ..overlay import identity_options
+from ..scopes import administering
 
 __all__ = ["command"]
 
@@ -71,14 +73,29 @@ def draw(file: str, svg: str | None) -> None:
 
 
 @command.command()
-@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("file", type=click.Path(dir_okay=False), metavar="FILE|BROKER")
 @click.option("--from", "producer", required=True, metavar="P", help="The component that publishes.")
 @click.option("--to", "consumer", required=True, metavar="C", help="The component that may hear it.")
 @click.option("--event", "text", metavar="JSON", help="What is published; without it, the ways there are.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+@identity_options
 @click.pass_context
-def explain(ctx: click.Context, file: str, producer: str, consumer: str, text: str | None, as_json: bool) -> None:
+def explain(
+    ctx: click.Context,
+    file: str,
+    producer: str,
+    consumer: str,
+    text: str | None,
+    as_json: bool,
+    name: str | None,
+    ca: str | None,
+    certificate: str | None,
+    key: str | None,
+) -> None:
     """Say whether C hears P, and why: ways, interfaces, mappings, policies.
+
+    Of a FILE its components; or of a BROKER, an address as tcp://host:7447, its clients as they are now: what they
+    advertise and subscribe to, who they are, and what administrators said. That is for administrators.
 
     yes: exit code 0. no: exit code 1. What policies hold back is waited for, on a clock of its own; a choice among
     several is that of the first event.
@@ -91,14 +108,19 @@ def explain(ctx: click.Context, file: str, producer: str, consumer: str, text: s
     from ..scopes.explaining import explain as explained
     from ..scopes.reading import load
 
+    if producer == consumer:
+        raise BadInput(f"--from and --to are both {producer!r}: nobody hears itself")
+    if "://" in file:
+        from ..scopes.live import explain_live
+
+        explain_live(ctx, (file, name, ca, certificate, key), producer, consumer, text, as_json)
+        return
     graph = load(file)
     for option, name in (("--from", producer), ("--to", consumer)):
         if name not in graph.components:
             close = get_close_matches(name, graph.components, 1)
             hint = f": is {close[0]!r} meant?" if close else ""
             raise BadInput(f"{option} {name!r} is no [[component]] of {file}{hint}")
-    if producer == consumer:
-        raise BadInput(f"--from and --to are both {producer!r}: nobody hears itself")
     try:
         event = None if text is None else json_form.loads(text)
     except LocalProtocolError as error:
@@ -110,3 +132,7 @@ def explain(ctx: click.Context, file: str, producer: str, consumer: str, text: s
         for line in found.lines():
             click.echo(line)
     ctx.exit(0 if found.visible else 1)
+
+
+for one in administering.COMMANDS:
+    command.add_command(one)

@@ -6,7 +6,7 @@ that an event must meet at its producer to get through each.
 """
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from vicinal import json_form
 from vicinal.event import Event
@@ -14,13 +14,13 @@ from vicinal.filter import Filter
 from vicinal.scope.graph import ScopeGraph
 from vicinal.scope.manager import ScopeManager
 from vicinal.scope.mapping import along, both, paths
-from vicinal.scope.membership import PUBLISH, SUBSCRIBE
+from vicinal.scope.membership import PUBLISH, SUBSCRIBE, Memberships
 from vicinal.scope.notes import Note
 from vicinal.scope.visibility import visible_in
 
 from .words import scope_words
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explanation", "Setting", "explain"]
 
 # Of ways between two scopes, as many as somebody reads.
 _MOST = 8
@@ -57,22 +57,38 @@ class Explanation:
         return found
 
 
-def explain(graph: ScopeGraph, producer: str, consumer: str, event: Event | None) -> Explanation:
-    made = _of_ways(graph, producer, consumer) if event is None else _of_event(graph, producer, consumer, event)
+class Setting(NamedTuple):
+    """Who may what, and when it is asked."""
+
+    memberships: Memberships | None = None
+    now: int = 0
+
+
+def explain(
+    graph: ScopeGraph, producer: str, consumer: str, event: Event | None, setting: Setting | None = None
+) -> Explanation:
+    """Without a setting nothing was said at run time, and nothing has expired."""
+    at = setting or Setting()
+    if event is None:
+        made = _of_ways(graph, producer, consumer, at)
+    else:
+        made = _of_event(graph, producer, consumer, event, at)
     for dimension in graph.dimensions:
         if dimension != graph.advanced:
-            made.dimensions.append(_plain(graph, dimension, producer, consumer, event))
+            made.dimensions.append(_plain(graph, dimension, producer, consumer, event, at))
     return made
 
 
-def _plain(graph: ScopeGraph, dimension: str, producer: str, consumer: str, event: Event | None) -> dict[str, Any]:
+def _plain(
+    graph: ScopeGraph, dimension: str, producer: str, consumer: str, event: Event | None, at: Setting
+) -> dict[str, Any]:
     """A dimension with interfaces alone."""
-    moved = ScopeManager(graph)
+    moved = ScopeManager(graph, at.memberships)
     p, c = graph.components[producer], graph.components[consumer]
     starts, goals = graph.scopes_of(p, dimension), graph.scopes_of(c, dimension)
     steps = _outside(dimension, producer, bool(starts), p.rest, consumer, bool(goals), c.rest)
     for name, scopes, action in ((p, starts, PUBLISH), (c, goals, SUBSCRIBE)):
-        steps += [f"{scope}: {why}" for scope in scopes if (why := moved.judge.refusal(name, scope, action, 0))]
+        steps += [f"{scope}: {why}" for scope in scopes if (why := moved.judge.refusal(name, scope, action, at.now))]
     found = False
     for start in starts:
         for goal in goals:
@@ -81,7 +97,7 @@ def _plain(graph: ScopeGraph, dimension: str, producer: str, consumer: str, even
                 steps += [" → ".join(path), *_crossings(graph, path, event)]
     if starts and goals and not any("→" in step or step in starts for step in steps):
         steps.append(f"there is no way from {', '.join(starts)} to {', '.join(goals)}")
-    hidden = moved.judge.hiding_in(dimension, p, c, event, 0) if event is not None else ""
+    hidden = moved.judge.hiding_in(dimension, p, c, event, at.now) if event is not None else ""
     if hidden and not steps:
         steps.append(hidden)
     seen = not hidden if event is not None else found or not (starts and goals)
@@ -124,7 +140,7 @@ def _became(before: Event, after: Event) -> str:
     return "" if after is before else f", and is {json_form.dumps(after)}"
 
 
-def _of_ways(graph: ScopeGraph, producer: str, consumer: str) -> Explanation:
+def _of_ways(graph: ScopeGraph, producer: str, consumer: str, at: Setting) -> Explanation:
     """What an event would have to be."""
     p, c = graph.components[producer], graph.components[consumer]
     if p.publishes is None or c.subscribes is None:
@@ -155,7 +171,7 @@ def _of_ways(graph: ScopeGraph, producer: str, consumer: str) -> Explanation:
     else:
         verdict = f"{consumer} hears nothing of {producer}"
     for dimension in graph.dimensions:
-        if dimension != graph.advanced and not _plain(graph, dimension, producer, consumer, None)["visible"]:
+        if dimension != graph.advanced and not _plain(graph, dimension, producer, consumer, None, at)["visible"]:
             through, verdict = False, f"{consumer} hears nothing of {producer}: not in dimension {dimension!r}"
     made = Explanation(through, verdict, None)
     if graph.advanced is not None:
@@ -168,10 +184,10 @@ def _policies(graph: ScopeGraph, path: list[str]) -> list[str]:
     return [f"  {name}: {word}" for name in path for word in scope_words(graph.scopes[name])]
 
 
-def _of_event(graph: ScopeGraph, producer: str, consumer: str, event: Event) -> Explanation:
+def _of_event(graph: ScopeGraph, producer: str, consumer: str, event: Event, at: Setting) -> Explanation:
     noted: list[tuple[int, Note]] = []
-    now = 0
-    moved = ScopeManager(graph, note=lambda note: noted.append((now, note)))
+    now = at.now
+    moved = ScopeManager(graph, at.memberships, lambda note: noted.append((now - at.now, note)))
     if not graph.components[producer].may_say(event):
         says = graph.components[producer].publishes
         what = "nothing" if says is None else says.text

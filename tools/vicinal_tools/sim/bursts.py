@@ -53,7 +53,7 @@ class Burst:
         self.runs += len(run)
         for client, frames, count, _ in found:
             reader = FrameReader()
-            reader.receive_data(frames)
+            reader.receive_data(bytes(frames))
             contents = []
             while more := reader.next_frames(1 << 16):
                 contents += more

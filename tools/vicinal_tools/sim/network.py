@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from vicinal.event import Event
-from vicinal.scope.graph import ScopeGraph
+from vicinal.scope.graph import ScopeGraph, Tags
+from vicinal.scope.publishing import heard
 from vicinal.siena.broker import PRUNING, Broker
+from vicinal.siena.holding import AGENT, Holder, agent_of
 
 __all__ = ["Network"]
 
@@ -28,6 +30,8 @@ class Network:
         self.pruning = pruning
         self.now = 1000
         self.brokers: dict[str, Broker] = {}
+        self.holders: dict[str, Holder] = {}
+        self._held = 0  # numbers of what is held
         self.stopped: set[str] = set()
         self.links: dict[frozenset[str], int] = {}  # up, with a number that grows at every change
         self.messages = 0
@@ -45,6 +49,7 @@ class Network:
         """A broker without memory."""
         self._incarnations += 1
         broker = self.brokers[name] = Broker(name, self._incarnations, self.graph, self.trace, self.pruning)
+        self.holders[name] = Holder(self.graph, broker.last_published)
         self.stopped.discard(name)
         self.pump(name)
         return broker
@@ -82,9 +87,19 @@ class Network:
 
     def pump(self, name: str) -> None:
         """Carry out what a broker wants done."""
+        self._hold(name)
         for event, trail, takers in self.brokers[name].deliveries():
             for client, _ in takers:
-                self.on_deliver(name, client, event, trail)
+                if client.startswith(AGENT):
+                    self._held += 1
+                    self.holders[name].take(client, event, self._held, self.now)
+                else:
+                    self.on_deliver(name, client, event, trail)
+        released = self.holders[name].due(self.now)
+        for producer, tags, event in released:
+            self.brokers[name].publish(producer, tags, event, self.now)
+        if released:
+            self.pump(name)
         for action in self.brokers[name].actions():
             change = self.links.get(frozenset((name, action[1])))
             if change is None:
@@ -96,8 +111,25 @@ class Network:
             heapq.heappush(self._queue, (arrival, self._order, name, action[1], action[2], change))
         self._set_timer(name)
 
+    def _hold(self, name: str) -> None:
+        """The agents of the scopes whose publishing policies are for this broker."""
+        broker = self.brokers[name]
+        if broker.graph.advanced is None and not any(client.startswith(AGENT) for client in broker._keys):
+            return
+        here = {agent_of(scope): scope for scope in broker.held_here()}
+        for agent in [client for client in broker._keys if client.startswith(AGENT) and client not in here]:
+            broker.drop_client(agent, self.now)
+        for agent, scope in here.items():
+            if agent not in broker._keys:
+                dimension: Any = broker.graph.advanced
+                tags, condition = Tags([(dimension, scope)]), heard(broker.graph.scopes[scope].publishing)
+                broker.advertise(agent, condition, tags)
+                broker.subscribe(agent, condition, tags, self.now)
+
     def _set_timer(self, name: str) -> None:
         due = None if name in self.stopped else self.brokers[name].next_timeout()
+        held = None if name in self.stopped else self.holders[name].next_timeout(self.now)
+        due = min([time for time in (due, held) if time is not None], default=None)
         if due != self._due.get(name):
             self._due[name] = due
             if due is not None:

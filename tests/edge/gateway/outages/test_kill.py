@@ -34,6 +34,7 @@ async def attack(rig: Rig, kills: int) -> None:
             while chance.random() < 0.2:
                 await rig.interrupt(chance.random() * 0.2)
             await rig.start()
+            await rig.keep_up()
     finally:
         load.cancel()
         await load

@@ -2,7 +2,7 @@
 
 The gateway is a process of its own, and so is the broker. Frames are given to the CAN adapter where python-can's recv
 would give them (worker.py). Of the best of the rounds both figures must meet a goal: events by the clock, and events
-for a second of CPU of the gateway, all its threads.
+for a second of CPU of the gateway, all its threads. Of how late events are the median of the rounds is shown.
 """
 
 import json
@@ -58,7 +58,8 @@ def rows(
     yield _row("gateway: two services in memory", pairs, GOAL_PAIR)
     yield _row("gateway: CAN frame to broker", live, GOAL_VOLATILE)
     yield _row("gateway: CAN frame to broker, stored on disk, logged by the broker", stored, GOAL_DURABLE)
-    through, direct, cpu = min([latency(folder, _RATE, seconds) for _ in range(rounds)], key=lambda one: one[0].p99)
+    late = sorted([latency(folder, _RATE, seconds) for _ in range(rounds)], key=lambda one: one[0].p99 - one[1].median)
+    through, direct, cpu = late[len(late) // 2]
     added = through.p99 - direct.median
     yield Row(
         f"gateway: added to a frame's way to a subscriber, p99 at {_RATE:,} events/s, stored",

@@ -24,6 +24,7 @@ from vicinal_edge.adapters.cosmic import CosmicAdapter
 from vicinal_edge.adapters.memory import spaces
 from vicinal_edge.gateway.config import loads
 from vicinal_edge.gateway.node import Node
+from vicinal_edge.gateway.run import at_rest
 
 from .configs import FRAME_ID
 
@@ -46,6 +47,7 @@ async def measure(job: dict[str, Any]) -> dict[str, Any]:
         give = _giver(node, job["source"])
         await _run(node, job, give(_WARM_UP, 0))  # decoders, plans and the like are made with the first events
         gifts = give(job["events"], _WARM_UP)
+        at_rest()
         return await (_pace(node, job, gifts) if "rate" in job else _run(node, job, gifts))
     finally:
         await node.stop()
