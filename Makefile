@@ -9,10 +9,13 @@ PYTEST := $(PY) -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help test check bench stage soak clean micropython
+.PHONY: help demo test check bench stage soak clean micropython
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED) ## a small town: vehicles, monitors, brokers and traffic control, until Ctrl-C
+	@$(VENV)/bin/vicinal demo
 
 test: $(INSTALLED) micropython ## all tests, under CPython and MicroPython
 	$(PYTEST)

@@ -117,6 +117,14 @@ def test_the_gateway_lines(tmp_path: Path) -> None:
     assert "pi-17" in said
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("traffic")
+def test_the_demo(tmp_path: Path) -> None:
+    (line,) = [block for block in blocks("sh") if "vicinal demo" in block]
+    said = run(line.replace("--for 20", "--for 6 --vehicles 3"), tmp_path)
+    assert "The accounts hold." in said
+
+
 @pytest.mark.parametrize(
     "line", [line for block in blocks("sh") if "sim overlay" in block for line in block.splitlines()]
 )

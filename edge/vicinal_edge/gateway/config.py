@@ -4,6 +4,7 @@
     name = "monitor-12"                  # without it a name is asked for: see [fleet]
     state = "state"                      # folder for what must survive a restart
     hello_s = 10                         # how often it says to other gateways that it is there
+    trace = false                        # events that come in here carry when that was, and every gateway adds itself
 
     [[service]]                          # an event service that it is connected to
     name = "can-7"                       # unique in the federation
@@ -24,6 +25,9 @@
     name = "office"
     type = "siena"
     store = true                         # towards it: on disk until it has it
+    [service.pseudonyms]                 # it does not learn whose events they are: pseudonyms.py
+    key = "pseudonyms.key"
+    scope = "old-town"
 
     [[request]]                          # transparent requests (seed 001, 5.3.4)
     type = "subscribe"                   # or announce, tunnel
@@ -72,6 +76,7 @@ from vicinal.mapping.mapping import Mapping
 from vicinal.tables_cpython import ConfigError, Table, parse_tables, tables_of
 
 from ..adapter import Adapter
+from .pseudonyms import Pseudonyms
 
 __all__ = ["Config", "Flow", "Place", "ServiceConfig", "load", "loads"]
 
@@ -103,6 +108,7 @@ class ServiceConfig(NamedTuple):
     control: bool | None
     flow: Flow
     mapping: Mapping | None
+    pseudonyms: Pseudonyms | None = None
 
 
 class Place(NamedTuple):
@@ -127,6 +133,7 @@ class Config(NamedTuple):
     fleet: str
     """the service through which names and configurations are asked for, or \"\" """
     trial_ms: int
+    trace: bool = False
 
 
 def load(path: str | Path) -> Config:
@@ -158,6 +165,7 @@ class _Reader:
         name = gateway.name(default="?")
         state: str = gateway.take("state", str, "state")
         hello = gateway.number("hello_s", 10, minimum=1, maximum=3600) * 1000
+        trace: bool = gateway.take("trace", bool, False)
         gateway.done()
         services = tuple(self._service(table) for table in tables_of(self.file, self.tables, "service"))
         names = [one.name for one in services]
@@ -186,6 +194,7 @@ class _Reader:
             types,
             fleet,
             trial,
+            trace,
         )
 
     def _service(self, table: Table) -> ServiceConfig:
@@ -200,6 +209,7 @@ class _Reader:
             mapping = Mapping.from_tables(rows, f"{self.file}: [service.map] of {name}") if rows else None
         except LocalProtocolError as error:
             raise ConfigError(str(error)) from error
+        pseudonyms = Pseudonyms.read(table.table("pseudonyms"))
         adapter = self._adapter(table, kind)
         values = dict(table.values)
 
@@ -210,7 +220,7 @@ class _Reader:
             return made
 
         make()  # whatever is wrong with its keys is said now
-        return ServiceConfig(name, kind, make, store, control, flow, mapping)
+        return ServiceConfig(name, kind, make, store, control, flow, mapping, pseudonyms)
 
     def _adapter(self, table: Table, kind: str) -> Any:
         found: list[EntryPoint] = list(entry_points(group="vicinal.adapters", name=kind))

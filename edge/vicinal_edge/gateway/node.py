@@ -40,6 +40,8 @@ BLOCK, MARGIN = 1_000_000, 500_000
 REMEMBER = 0.1
 # Milliseconds that a clock may be off, and after which it is believed that it was set; a clock before 2023 was not.
 A_LITTLE, BELIEVED, NEVER_SET = 2000, 60_000, 1_672_531_200_000
+# Characters of the attribute Trace to which another gateway is added: some twenty gateways.
+MAX_TRACE = 1000
 # From this priority on an event does not wait for the rate of a drain.
 URGENT = 1000
 
@@ -97,6 +99,9 @@ class Node:
         self.store = store
         self.now = now
         self.place: tuple[int, int] | None = config.place.fixed
+        self.watch: Callable[[str, str, Event], None] | None = None
+        """somebody who looks on: told ("accepted", service, event) of every event that is to be published there, and
+        ("acknowledged", service, event) when it was, of adapters that take one at a time"""
         self._loop = asyncio.get_running_loop()
         first = reserve(config.state / "numbers")
         self._reserved = first + BLOCK
@@ -268,6 +273,8 @@ class Node:
             service.drop("not of its type")
             service.say_sometimes("type", f"{service.service}: {refusal}")
             return []
+        if self.config.trace or "Trace" in event.attrs:
+            event = self._traced(event, service.service)
         found = self.engine.pass_event(event, service.service)
         waits: list[asyncio.Future[int]] = []
         if found:
@@ -278,9 +285,27 @@ class Node:
             self.turn()
         return waits
 
+    def acknowledged(self, service: str, event: Event, done: "asyncio.Future[Any]") -> None:
+        if self.watch is not None and not done.cancelled() and done.exception() is None:
+            self.watch("acknowledged", service, event)
+
+    def _traced(self, event: Event, service: str) -> Event:
+        """FED-26: where and when it came into a gateway. `Trace` that is no string is for brokers alone."""
+        attrs, now = dict(event.attrs), self.now()
+        trail = attrs.get("Trace", "" if self.config.trace else None)
+        if event.producer is None and not trail and "Time" not in attrs:
+            attrs["Time"], attrs["Trace"] = now, ""  # its identity says by whom: a radio has no room for it twice
+        elif type(trail) is str and len(trail) <= MAX_TRACE:
+            attrs["Trace"] = f"{trail}{', ' if trail else ''}{self.name}/{service} {now}"
+            if self.config.trace:
+                attrs.setdefault("Time", now)
+        return event.replace(attrs=attrs)
+
     def _hand_on(self, deliveries: list[tuple[str, Event]], source: str = "") -> "list[asyncio.Future[int]]":
         waits: list[asyncio.Future[int]] = []
         for name, event in deliveries:
+            if self.watch is not None:
+                self.watch("accepted", name, event)
             service = self.services[name]
             if event.subject != SUBJECT or event.get("Type") == Publication.type:
                 if source and isinstance(service.queue, StoredQueue):

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vicinal.control import SUBJECT
 from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
 from vicinal.federation.flow import TokenBucket
@@ -63,6 +64,7 @@ class Service:
         self.queue = queue
         self.talk = Queue(config.name, QueueOptions(max_count=MAX_TALK), node.now, node.position)
         """what gateways say to each other: they say it again, so that it is not kept"""
+        self._as_it_is = config.mapping is None and config.pseudonyms is None  # events that go out
         self._set_adapter(config.make())
         self.state = "connecting"
         self.reason = ""
@@ -151,7 +153,7 @@ class Service:
         own = [next(one for one in type(adapter).__mro__ if name in vars(one)) for name in names]
         # Who derives from an adapter and has another `publish` means that one.
         self._takes_many = own[0] is not Adapter and issubclass(own[0], own[1])
-        self._takes_at_once = self._takes_many and own[2] is own[0] and self.config.mapping is None
+        self._takes_at_once = self._takes_many and own[2] is own[0] and self._as_it_is
 
     async def _one_life(self) -> None:
         async with asyncio.timeout(CONNECT):
@@ -306,10 +308,11 @@ class Service:
             queue.done((number,))
         else:
             acknowledged.add_done_callback(partial(self._acknowledged, queue, [number]))
+            if self._node.watch is not None:
+                acknowledged.add_done_callback(partial(self._node.acknowledged, self.service, event))
 
     async def _send_many(self, queue: Queue, flights: list[tuple[int, Event]]) -> None:
         """As _send for each, in order; what goes through a tunnel is none of the adapter's events."""
-        mapping = self.config.mapping
         numbers: list[int] = []
         events: list[Event] = []
         for number, event in flights:
@@ -318,9 +321,9 @@ class Service:
                 numbers, events = [], []
                 await self._send(queue, number, event)
                 continue
-            if mapping is not None:
+            if not self._as_it_is:
                 try:
-                    event = mapping.outward(event)
+                    event = self._outward(event)
                 except LocalProtocolError as error:
                     self._refused(queue, number, error)
                     continue
@@ -363,9 +366,14 @@ class Service:
             if event.get("Kind") != self.config.type or type(data) is not bytes:
                 raise Refused(f"what comes through the tunnel is {event.get('Kind')!r}, not {self.config.type!r}")
             return await adapter.inject(data)
+        return await adapter.publish(event if self._as_it_is else self._outward(event))
+
+    def _outward(self, event: Event) -> Event:
         if self.config.mapping is not None:
             event = self.config.mapping.outward(event)
-        return await adapter.publish(event)
+        if self.config.pseudonyms is not None and event.subject != SUBJECT:
+            event = self.config.pseudonyms.hide(event, self.now())
+        return event
 
     def _acknowledged(self, queue: Queue, numbers: list[int], done: "asyncio.Future[Any]") -> None:
         """Of one, or of several that one future stands for."""

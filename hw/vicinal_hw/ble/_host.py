@@ -11,6 +11,9 @@ radio. After hello and welcome (_holder.py) it asks on one socket, a JSON line e
     {"do": "status"}
                                      {"now": us, "counters": {...}}   or   {"refused": why}
 
+With "quiet": true it is answered only if it is refused, by {"refused": why, "quiet": true}: who has other things to do
+than to wait until this process has its turn need not.
+
 On the other socket, which keeps the borders of packets, it is told what its radio heard:
 
     now 8 │ rssi 1, signed │ dropped before this one 4 │ advertisement        little-endian
@@ -37,7 +40,7 @@ from .positions import Plane
 
 __all__ = ["HEARD", "PROTOCOL", "Host"]
 
-PROTOCOL = 1
+PROTOCOL = 2
 HEARD = Struct("<QbI")
 CLIENTS_MAX = 200
 """two sockets each, and select() sees 1,024"""
@@ -133,13 +136,20 @@ class _Client:
             return
         *lines, self._request = self._request.split(b"\n")
         for line in lines:
+            quiet = False
             try:
-                self._handle(json.loads(line))
+                request = json.loads(line)
+                quiet = request.get("quiet") is True
+                self._handle(request)
+                if quiet:
+                    continue
                 answer: dict[str, Any] = {"now": self._host.air.now, "counters": self._all_counters()}
             except VicinalError as error:
                 answer = {"refused": str(error)}
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 answer = {"refused": f"not understood: {type(error).__name__}: {error}"}
+            if quiet:
+                answer["quiet"] = True
             # The client waits for it and reads nothing else there: it always fits.
             with contextlib.suppress(OSError):
                 self._control.send(json.dumps(answer).encode() + b"\n")

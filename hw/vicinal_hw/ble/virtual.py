@@ -22,7 +22,7 @@ from .._caller import Connection, Refused, call
 from .._holder import folder, socket_of
 from ._host import HEARD, PROTOCOL, REQUEST_MAX
 from .air import DEFAULT_POWER
-from .physics import LEGACY_MAX
+from .physics import LEGACY_MAX, check_data
 from .radio import SCAN_INTERVAL
 from .shell import RadioError
 
@@ -77,6 +77,7 @@ class VirtualRadio:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._on_heard: Callable[[bytes, int], None] | None = None
         self._on_lost: Callable[[Exception], None] | None = None
+        self._in_loop = False
 
     # Without an event loop
 
@@ -114,12 +115,14 @@ class VirtualRadio:
     def advertise(self, advertisement: bytes | None) -> None:
         data = None if advertisement is None else advertisement.hex()
         extended = advertisement is not None and len(advertisement) > LEGACY_MAX
-        self._ask({"do": "advertise", "data": data, "interval": self._interval, "extended": extended})
+        if advertisement is not None:
+            check_data(advertisement, extended)
+        self._tell({"do": "advertise", "data": data, "interval": self._interval, "extended": extended})
 
     def move(self, lat: int, lon: int) -> None:
         self._place = (lat, lon)
         if self._connection:
-            self._ask({"do": "move", "lat": lat, "lon": lon})
+            self._tell({"do": "move", "lat": lat, "lon": lon})
 
     def set_loss(self, probability: float) -> None:
         """For everybody on this air."""
@@ -154,10 +157,11 @@ class VirtualRadio:
         self._on_heard, self._on_lost = on_heard, on_lost
         await asyncio.to_thread(self.connect)
         self._loop.add_reader(self._open_connection().happenings, self._readable)
+        self._loop.add_reader(self._open_connection().control, self._answered)
+        self._in_loop = True
 
     async def close(self) -> None:
-        if self._loop and self._connection:
-            self._loop.remove_reader(self._connection.happenings)
+        self._leave_loop()
         self.shut()
 
     def _readable(self) -> None:
@@ -171,9 +175,21 @@ class VirtualRadio:
         except RadioError as error:
             self._lose(error)
 
-    def _lose(self, error: RadioError) -> None:
+    def _answered(self) -> None:
+        """Nobody waits for an answer: it is a refusal, or the end."""
+        try:
+            self._take_answer()
+        except (RadioError, LocalProtocolError) as error:
+            self._lose(error if isinstance(error, RadioError) else RadioError(str(error)))
+
+    def _leave_loop(self) -> None:
+        self._in_loop = False
         if self._loop and self._connection:
             self._loop.remove_reader(self._connection.happenings)
+            self._loop.remove_reader(self._connection.control)
+
+    def _lose(self, error: RadioError) -> None:
+        self._leave_loop()
         if self._on_lost:
             self._on_lost(error)
 
@@ -192,12 +208,30 @@ class VirtualRadio:
             text += f". Its last words are in {log}"
         return RadioError(text)
 
+    def _tell(self, request: dict[str, Any]) -> None:
+        """In a loop without waiting for the answer: the loop has other radios to serve, and the process that holds the
+        air may have to wait for its turn."""
+        if not self._in_loop:
+            self._ask(request)
+            return
+        try:
+            self._open_connection().control.sendall(json.dumps({**request, "quiet": True}).encode() + b"\n")
+        except OSError as error:
+            raise self._gone() from error
+
     def _ask(self, request: dict[str, Any], patient: bool = False) -> dict[str, Any]:
         control = self._open_connection().control
-        answer = b""
         try:
             control.settimeout(None if patient else ANSWER_PATIENCE)
             control.sendall(json.dumps(request).encode() + b"\n")
+        except OSError as error:
+            raise self._gone() from error
+        return self._take_answer()
+
+    def _take_answer(self) -> dict[str, Any]:
+        control = self._open_connection().control
+        answer = b""
+        try:
             while not answer.endswith(b"\n"):
                 octets = control.recv(REQUEST_MAX)
                 if not octets:

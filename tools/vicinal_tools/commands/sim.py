@@ -16,7 +16,7 @@ __all__ = ["command"]
 
 @click.group("sim")
 def command() -> None:
-    """Simulate overlays, their costs and their faults."""
+    """Simulate overlays, their costs and their faults, and traffic."""
 
 
 @command.command("overlay")
@@ -79,3 +79,27 @@ def check(ctx: click.Context, seeds: int, first: int) -> None:
                 click.echo(str(error), err=True)
                 ctx.exit(1)
     click.echo(f"{seeds} runs, {delivered} deliveries, no property violated")
+
+
+@command.command("traffic")
+@click.option("--vehicles", default=12, show_default=True, type=click.IntRange(1, 100_000))
+@click.option("--seconds", default=60, show_default=True, type=click.IntRange(1))
+@click.option("--speeders", default=0.25, show_default=True, type=click.FloatRange(0, 1), help="Part of the drivers.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--network", type=click.Path(dir_okay=False), help="GeoJSON; without it the town that comes with it.")
+def traffic(vehicles: int, seconds: int, speeders: float, seed: int, network: str | None) -> None:
+    """Vehicles that drive through a town: a CSV line for each of them and each second, on stdout."""
+    import sys
+    from pathlib import Path
+
+    from vicinal_cloud.traffic.network import load
+
+    from ..traffic.tracks import shipped, write
+    from ..traffic.world import World
+
+    town = shipped() if network is None else load(Path(network))
+    try:
+        world = World(town, seed, vehicles, speeders)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    write(world, seconds, sys.stdout)

@@ -1,0 +1,138 @@
+"""Which way events took, hop by hop with times: the viewer of seed 001, 6.4, and the latency of each hop.
+
+    vehicle's gateway ──air──▶ monitor ──uplink──▶ broker ──overlay──▶ broker ──▶ office
+
+Gateways write the first part into the attribute `Trace` (FED-26), brokers give the second as the trail of a delivery.
+"""
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from vicinal.event import Event
+
+__all__ = ["Hop", "Path", "Paths", "hops_of"]
+
+KEPT = 20_000
+"""paths, of the last minutes"""
+SAMPLES = 100_000
+"""of each hop's latency"""
+
+
+class Hop(NamedTuple):
+    where: str
+    kind: str
+    """vehicle, monitor, broker or office"""
+    time: int
+
+
+class Path(NamedTuple):
+    number: int
+    """of the delivery, from 1"""
+    vehicle: str
+    seq: int
+    subject: str
+    monitor: str
+    params: dict[str, Any]
+    verdict: str
+    hops: tuple[Hop, ...]
+
+
+def hops_of(event: Event, received: int) -> tuple[Hop, ...]:
+    """All but the brokers."""
+    time = event.attrs.get("Time")
+    found = [Hop(str(event.attrs.get("OriginProducer", event.producer)), "vehicle", time)] if type(time) is int else []
+    trace = event.attrs.get("Trace")
+    for hop in trace.split(", ") if type(trace) is str else ():
+        where, _, at = hop.rpartition(" ")
+        if at.isdecimal():
+            found.append(Hop(where, "monitor", int(at)))
+    return (*found, Hop("office", "office", received))
+
+
+class Paths:
+    """A durable delivery has no trail, and a live one comes before it or after it: both are put together here, by the
+    event's identity in the overlay."""
+
+    def __init__(self) -> None:
+        self._paths: dict[int, Path] = {}
+        self._waiting: dict[Any, int] = {}
+        """paths without their brokers"""
+        self._trails: dict[Any, tuple[Hop, ...]] = {}
+        """brokers without their path"""
+        self._latency: dict[str, deque[int]] = {}
+
+    def add(self, identity: Any, path: Path) -> None:
+        self._paths[path.number] = path
+        if len(self._paths) > KEPT:
+            del self._paths[next(iter(self._paths))]
+        self._sample("whole", path.hops[0], path.hops[-1])
+        for hop in path.hops[1:]:
+            if hop.kind == "monitor":
+                self._sample("air", path.hops[0], hop)
+        trail = self._trails.pop(identity, None)
+        if trail is None:
+            _keep(self._waiting, identity, path.number)
+        else:
+            self._complete(path, trail)
+
+    def trail(self, identity: Any, trail: tuple[Any, ...]) -> None:
+        """Of a delivery: the brokers it went through."""
+        hops = tuple([Hop(broker, "broker", at) for broker, _, at in trail])
+        path = self._paths.get(self._waiting.pop(identity, 0))
+        if path is None:
+            _keep(self._trails, identity, hops)
+        else:
+            self._complete(path, hops)
+
+    def _complete(self, path: Path, trail: tuple[Hop, ...]) -> None:
+        if not trail:
+            return
+        *before, office = path.hops
+        self._paths[path.number] = path._replace(hops=(*before, *trail, office))
+        if before:
+            self._sample("uplink", before[-1], trail[0])
+        self._sample("overlay", trail[0], trail[-1])
+        self._sample("office", trail[-1], office)
+
+    def _sample(self, name: str, a: Hop, b: Hop) -> None:
+        self._latency.setdefault(name, deque(maxlen=SAMPLES)).append(b.time - a.time)
+
+    @property
+    def last(self) -> int:
+        return next(reversed(self._paths), 0)
+
+    def after(self, number: int, count: int) -> list[Path]:
+        """Those after the one with this number, the oldest first."""
+        first = max(number + 1, next(iter(self._paths), 1))
+        return [self._paths[one] for one in range(first, min(first + count, self.last + 1))]
+
+    def of(self, vehicle: str, seq: int) -> list[Path]:
+        """One for each monitor that heard it."""
+        return [path for path in self._paths.values() if path.seq == seq and path.vehicle == vehicle]
+
+    def latest(self, count: int, subject: str | None = None) -> list[Path]:
+        found = []
+        for path in reversed(self._paths.values()):
+            if subject is None or path.subject == subject:
+                found.append(path)
+                if len(found) >= count:
+                    break
+        return found
+
+    def latency(self) -> dict[str, dict[str, int]]:
+        """ms, of each hop that there is."""
+        found = {}
+        for name in ("air", "uplink", "overlay", "office", "whole"):
+            times = sorted(self._latency.get(name, ()))
+            if times:
+                found[name] = {
+                    "p50": times[len(times) // 2], "p99": times[len(times) * 99 // 100], "max": times[-1],
+                    "events": len(times),
+                }  # fmt: skip
+        return found
+
+
+def _keep(known: dict[Any, Any], key: Any, value: Any) -> None:
+    known[key] = value
+    if len(known) > KEPT:
+        del known[next(iter(known))]

@@ -1,0 +1,400 @@
+"""What traffic control keeps, in SQLite (the default) or PostgreSQL, by one URL:
+
+    Store("sqlite:///traffic.sqlite")        Store("postgresql+psycopg://user@host/traffic")
+
+`save` takes what the core has changed and how far the event log was read, in one transaction: after a crash the office
+goes on from there, and nothing is missing and nothing twice. Vehicles that were not over a limit are here only as
+pseudonyms, for as long as `retain` leaves them.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import sqlalchemy as sql
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from vicinal.errors import LocalProtocolError
+
+from . import tables
+from .cases import Case, Step, moved
+from .control import Changes, Quarantined, TrafficControl
+from .limits import Hours, Rule
+from .stretches import Evidence, Stretch
+from .whereabouts import Sighting
+
+__all__ = ["Held", "NoSuchCase", "Retention", "Store", "StoreError"]
+
+DAY_MS = 86_400_000
+_PENDING = ("open", "fined", "appealed", "upheld")
+
+
+class StoreError(LocalProtocolError):
+    """The database cannot be used; the message says which and why."""
+
+
+class NoSuchCase(LocalProtocolError):
+    pass
+
+
+class Retention(NamedTuple):
+    """ms after which it is gone."""
+
+    sightings: int = 1 * DAY_MS
+    quarantine: int = 30 * DAY_MS
+    void: int = 30 * DAY_MS
+    """cases that came to nothing"""
+    cases: int = 730 * DAY_MS
+
+
+class Held(NamedTuple):
+    """What was erased of a driver, and what must be kept until its case is over."""
+
+    cases: int
+    sightings: int
+    held: tuple[int, ...]
+    """numbers of the cases"""
+
+
+class Store:
+    def __init__(self, url: str = "sqlite://") -> None:
+        try:
+            parsed = sql.make_url(url)
+            if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+                raise StoreError(f"database {url!r}: want sqlite:///FILE or postgresql+psycopg://...")
+            memory = parsed.get_backend_name() == "sqlite" and not parsed.database
+            kind: dict[str, Any] = {}
+            if memory:  # one connection for all threads: each would have a database of its own
+                kind = {"poolclass": sql.StaticPool, "connect_args": {"check_same_thread": False}}
+            self._engine = sql.create_engine(parsed, **kind)
+            if parsed.get_backend_name() == "sqlite" and not memory:
+                sql.event.listen(self._engine, "connect", _durable)
+            tables.metadata.create_all(self._engine)
+        except (SQLAlchemyError, ImportError) as error:
+            raise StoreError(f"database {_without_password(url)}: {error}") from error
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    # What the core has changed
+
+    def save(self, changes: Changes, offset: int | None = None) -> None:
+        with self._engine.begin() as connection:
+            for old, new in changes.merged:
+                connection.execute(
+                    sql.update(tables.evidence).where(tables.evidence.c.number == old).values(number=new)
+                )
+                _forget_case(connection, old, evidence=False)
+            for case in changes.cases:
+                _write_case(connection, case)
+            if changes.evidence:
+                into = dict(changes.merged)
+                rows = [{"number": _followed(number, into), **_row(one)} for number, one in changes.evidence]
+                connection.execute(sql.insert(tables.evidence), rows)
+            if changes.quarantined:
+                connection.execute(sql.insert(tables.quarantine), [_quarantine_row(one) for one in changes.quarantined])
+            if changes.rules:
+                connection.execute(sql.insert(tables.rules), [_rule_row(one) for one in changes.rules])
+            _write_sightings(connection, changes.sightings)
+            if changes.cases:
+                _set(connection, "next case", max(case.number for case in changes.cases) + 1)
+            if offset is not None:
+                _put(connection, "offset", offset)
+
+    def offset(self) -> int | None:
+        return self._get("offset")
+
+    def restore(self, control: TrafficControl) -> None:
+        """Limits that were set, and cases that were open, from before a restart."""
+        for rule in self.rules():
+            control.limits.add(rule)
+        control.stretches.next_number = self._get("next case") or 1
+        with self._engine.connect() as connection:
+            found = connection.execute(sql.select(tables.cases).where(tables.cases.c.state == "open"))
+            for row in found.mappings().all():
+                stretch = Stretch(row["number"], row["plate"])
+                for one in _evidence_of(connection, row["number"]):
+                    stretch.add(one)
+                control.recall(stretch, _steps_of(connection, row["number"]))
+
+    def rules(self) -> list[Rule]:
+        with self._engine.connect() as connection:
+            rows = connection.execute(sql.select(tables.rules).order_by(tables.rules.c.id)).mappings().all()
+        return [
+            Rule(row["area"], row["value"], row["since"], None if row["hours"] is None else Hours.parse(row["hours"]),
+                 row["source"], row["until"])
+            for row in rows
+        ]  # fmt: skip
+
+    def signs(self) -> list[tuple[str, int | None, list[int]]]:
+        """What monitors show, and which limits they may have subscriptions for."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(sql.select(tables.signs)).mappings().all()
+        return [(row["monitor"], row["shown"], row["standing"]) for row in rows]
+
+    def set_sign(self, monitor: str, shown: int | None, standing: list[int]) -> None:
+        with self._engine.begin() as connection:
+            connection.execute(sql.delete(tables.signs).where(tables.signs.c.monitor == monitor))
+            row = {"monitor": monitor, "shown": shown, "standing": list(standing)}
+            connection.execute(sql.insert(tables.signs), [row])
+
+    # Cases
+
+    def cases(self, state: str | None = None, since: int | None = None, plate: str | None = None) -> list[Case]:
+        query = sql.select(tables.cases).order_by(tables.cases.c.number)
+        if state is not None:
+            query = query.where(tables.cases.c.state == state)
+        if since is not None:
+            query = query.where(tables.cases.c.last >= since)
+        if plate is not None:
+            query = query.where(tables.cases.c.plate == plate)
+        with self._engine.connect() as connection:
+            steps: dict[int, list[Step]] = {}
+            for row in connection.execute(
+                sql.select(tables.steps).order_by(tables.steps.c.number, tables.steps.c.place)
+            ).mappings():
+                steps.setdefault(row["number"], []).append(_step(row))
+            return [_case(row, tuple(steps[row["number"]])) for row in connection.execute(query).mappings().all()]
+
+    def case(self, number: int) -> Case:
+        with self._engine.connect() as connection:
+            row = (
+                connection.execute(sql.select(tables.cases).where(tables.cases.c.number == number))
+                .mappings()
+                .one_or_none()
+            )
+            if row is None:
+                raise NoSuchCase(f"there is no case {number}")
+            return _case(row, _steps_of(connection, number))
+
+    def evidence(self, number: int) -> list[Evidence]:
+        with self._engine.connect() as connection:
+            return _evidence_of(connection, number)
+
+    def move(self, number: int, state: str, now: int, who: str, note: str = "") -> Case:
+        """Fined, paid, appealed, upheld, void: cases.py. An open case is the core's."""
+        case = moved(self.case(number), state, now, who, note)
+        with self._engine.begin() as connection:
+            _write_case(connection, case)
+        return case
+
+    # Others
+
+    def quarantine(self, limit: int = 1000) -> list[Quarantined]:
+        query = sql.select(tables.quarantine).order_by(tables.quarantine.c.id.desc()).limit(limit)
+        with self._engine.connect() as connection:
+            rows = connection.execute(query).mappings().all()
+        return [
+            Quarantined(row["reason"], row["detail"], row["subject"], row["vehicle"], row["seq"], row["monitor"],
+                        row["time"], row["received"], row["params"])
+            for row in rows
+        ]  # fmt: skip
+
+    def sightings(self, since: int, until: int, vehicles: Iterable[str] | None = None) -> list[Sighting]:
+        """From `since` on, before `until`."""
+        column = tables.sightings.c
+        query = sql.select(tables.sightings).where(column.time >= since, column.time < until)
+        if vehicles is not None:
+            query = query.where(column.vehicle.in_(list(vehicles)))
+        with self._engine.connect() as connection:
+            rows = connection.execute(query.order_by(column.time, column.vehicle)).mappings().all()
+        return [_sighting(row) for row in rows]
+
+    def span(self) -> tuple[int | None, int | None]:
+        """From when to when vehicles were seen."""
+        column = tables.sightings.c.time
+        with self._engine.connect() as connection:
+            first, last = connection.execute(sql.select(sql.func.min(column), sql.func.max(column))).one()
+        return first, last
+
+    def counts(self) -> dict[str, int]:
+        with self._engine.connect() as connection:
+            return {
+                name: connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one()
+                for name, table in (
+                    ("cases", tables.cases),
+                    ("evidence", tables.evidence),
+                    ("quarantine", tables.quarantine),
+                    ("sightings", tables.sightings),
+                )
+            }
+
+    # A driver's data
+
+    def driver(self, plate: str, vehicles: Iterable[str] = ()) -> dict[str, Any]:
+        """All that is kept of a driver. `vehicles` are the pseudonyms that the vehicle has had: who has the keys knows
+        them (vicinal.pseudonyms_cpython); those that came with an offence are here."""
+        cases = self.cases(plate=plate)
+        found = [(case, self.evidence(case.number)) for case in cases]
+        known = {one.vehicle for _, several in found for one in several} | set(vehicles)
+        return {
+            "plate": plate,
+            "cases": [{**_plain(case), "evidence": [one._asdict() for one in several]} for case, several in found],
+            "sightings": [one._asdict() for one in self.sightings(0, 1 << 62, known)] if known else [],
+        }
+
+    def erase(self, plate: str, vehicles: Iterable[str] = ()) -> Held:
+        """Whatever is not needed for a case that is not over yet. What is held is named, so that it can be said."""
+        cases = self.cases(plate=plate)
+        known = {one.vehicle for case in cases for one in self.evidence(case.number)} | set(vehicles)
+        held = tuple(case.number for case in cases if case.state in _PENDING)
+        with self._engine.begin() as connection:
+            gone = [case.number for case in cases if case.number not in held]
+            for number in gone:
+                _forget_case(connection, number)
+            seen = 0
+            if known:
+                column = tables.sightings.c.vehicle
+                seen = connection.execute(sql.delete(tables.sightings).where(column.in_(known))).rowcount
+                connection.execute(sql.delete(tables.quarantine).where(tables.quarantine.c.vehicle.in_(known)))
+        return Held(len(gone), seen, held)
+
+    def retain(self, now: int, retention: Retention) -> dict[str, int]:
+        """Removes what is too old; how many of each."""
+        found = {}
+        with self._engine.begin() as connection:
+            for name, table, column, age in (
+                ("sightings", tables.sightings, tables.sightings.c.time, retention.sightings),
+                ("quarantine", tables.quarantine, tables.quarantine.c.received, retention.quarantine),
+            ):
+                found[name] = connection.execute(sql.delete(table).where(column < now - age)).rowcount
+            case = tables.cases.c
+            old = sql.or_(
+                sql.and_(case.state == "void", case.last < now - retention.void),
+                sql.and_(case.state == "paid", case.last < now - retention.cases),
+            )
+            numbers = connection.execute(sql.select(case.number).where(old)).scalars().all()
+            for number in numbers:
+                _forget_case(connection, number)
+            found["cases"] = len(numbers)
+        return found
+
+    def _get(self, key: str) -> int | None:
+        with self._engine.connect() as connection:
+            query = sql.select(tables.meta.c.value).where(tables.meta.c.key == key)
+            found: int | None = connection.execute(query).scalar_one_or_none()
+            return found
+
+
+# Rows
+
+
+def _durable(connection: Any, _: object) -> None:
+    for line in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"):
+        connection.execute(line)
+
+
+def _without_password(url: str) -> str:
+    try:
+        return str(sql.make_url(url))
+    except SQLAlchemyError:
+        return repr(url)
+
+
+def _followed(number: int, into: dict[int, int]) -> int:
+    while number in into:
+        number = into[number]
+    return number
+
+
+def _row(one: Evidence) -> dict[str, Any]:
+    made = one._asdict()
+    made["lat"], made["lon"] = made.pop("place")
+    made["limit_kmh"] = made.pop("limit")
+    return made
+
+
+def _evidence(row: Any) -> Evidence:
+    values = {name: row[name] for name in Evidence._fields if name not in ("place", "limit")}
+    return Evidence(place=(row["lat"], row["lon"]), limit=row["limit_kmh"], **values)
+
+
+def _evidence_of(connection: Connection, number: int) -> list[Evidence]:
+    query = sql.select(tables.evidence).where(tables.evidence.c.number == number).order_by(tables.evidence.c.id)
+    return [_evidence(row) for row in connection.execute(query).mappings()]
+
+
+def _step(row: Any) -> Step:
+    return Step(row["state"], row["at"], row["who"], row["note"])
+
+
+def _steps_of(connection: Connection, number: int) -> tuple[Step, ...]:
+    query = sql.select(tables.steps).where(tables.steps.c.number == number).order_by(tables.steps.c.place)
+    return tuple(_step(row) for row in connection.execute(query).mappings())
+
+
+def _case(row: Any, steps: tuple[Step, ...]) -> Case:
+    return Case(
+        row["number"], row["plate"], row["first"], row["last"], row["reports"], tuple(row["monitors"]), _evidence(row),
+        row["fine"], row["currency"], row["points"], row["state"], steps,
+    )  # fmt: skip
+
+
+def _write_case(connection: Connection, case: Case) -> None:
+    _forget_case(connection, case.number, evidence=False)
+    values = {
+        name: getattr(case, name)
+        for name in ("number", "plate", "first", "last", "reports", "fine", "currency", "points", "state")
+    }
+    row = {**values, "monitors": list(case.monitors), **_row(case.worst)}
+    connection.execute(sql.insert(tables.cases), [row])
+    rows = [
+        {"number": case.number, "place": place, "state": one.state, "at": one.time, "who": one.who, "note": one.note}
+        for place, one in enumerate(case.steps)
+    ]
+    connection.execute(sql.insert(tables.steps), rows)
+
+
+def _forget_case(connection: Connection, number: int, evidence: bool = True) -> None:
+    for table in (tables.cases, tables.steps, *((tables.evidence,) if evidence else ())):
+        connection.execute(sql.delete(table).where(table.c.number == number))
+
+
+def _write_sightings(connection: Connection, found: list[Sighting]) -> None:
+    last = {(one.vehicle, one.time): one for one in found}
+    column = tables.sightings.c
+    for vehicle, time in last:
+        connection.execute(sql.delete(tables.sightings).where(column.vehicle == vehicle, column.time == time))
+    if last:
+        rows = [
+            {"vehicle": one.vehicle, "time": one.time, "lat": one.place[0], "lon": one.place[1],
+             "heading": one.heading, "braking": one.braking, "monitor": one.monitor}
+            for one in last.values()
+        ]  # fmt: skip
+        connection.execute(sql.insert(tables.sightings), rows)
+
+
+def _sighting(row: Any) -> Sighting:
+    return Sighting(
+        row["vehicle"], row["time"], (row["lat"], row["lon"]), row["heading"], row["braking"], row["monitor"]
+    )
+
+
+def _quarantine_row(one: Quarantined) -> dict[str, Any]:
+    made = one._asdict()
+    made["params"] = made.pop("values")
+    return made
+
+
+def _rule_row(one: Rule) -> dict[str, Any]:
+    return {**one._asdict(), "hours": None if one.hours is None else str(one.hours)}
+
+
+def _set(connection: Connection, key: str, value: int) -> None:
+    """Never lower."""
+    query = sql.select(tables.meta.c.value).where(tables.meta.c.key == key)
+    before = connection.execute(query).scalar_one_or_none()
+    if before is None or before < value:
+        _put(connection, key, value)
+
+
+def _put(connection: Connection, key: str, value: int) -> None:
+    connection.execute(sql.delete(tables.meta).where(tables.meta.c.key == key))
+    connection.execute(sql.insert(tables.meta), [{"key": key, "value": value}])
+
+
+def _plain(case: Case) -> dict[str, Any]:
+    made = case._asdict()
+    made["worst"] = case.worst._asdict()
+    made["steps"] = [step._asdict() for step in case.steps]
+    return made

@@ -1,0 +1,244 @@
+"""The office as a process at a real broker: it is killed and goes on, its pages answer, and bad input is told so.
+
+The monitors are played by clients of the overlay that do what a monitor's gateway does there.
+"""
+
+import asyncio
+import json
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from cloud.broker.brokers import COMMAND, PATIENCE, Brokers, until
+from cloud.traffic.world import LAT, LON, network
+
+from vicinal.control import SUBJECT, Answer, from_event
+from vicinal.event import Event
+from vicinal_cloud.broker.client import Advertisement, Client, connect
+from vicinal_tools.main import cli
+
+
+class OfficeProcess:
+    def __init__(self, folder: Path, broker: str) -> None:
+        (folder / "town.geojson").write_text(json.dumps(network().geojson()))
+        self.file = folder / "office.toml"
+        self.file.write_text(
+            f'[office]\nnetwork = "town.geojson"\nbroker = "{broker}"\n[listen]\naddress = "http://127.0.0.1:0"\n'
+            "[rules]\nlate_ms = 300_000\ngap_ms = 300_000\n"
+        )
+        self.start()
+
+    def start(self) -> None:
+        with (self.file.parent / "office.txt").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*COMMAND, "traffic", "run", str(self.file), "--json"], stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, (self.file.parent / "office.txt").read_text()
+        self.address = json.loads(line)["address"]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self._over()
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self._over()
+
+    def _over(self) -> int:
+        code = self.process.wait(PATIENCE)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+    def ask(self, path: str, body: Any = None, method: str | None = None, kind: str = "application/json") -> Any:
+        """The status, and what is answered: JSON, or text."""
+        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.address}{path}", data, {"Content-Type": kind}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                text = answer.read().decode()
+                is_json = "json" in answer.headers["Content-Type"]
+                return answer.status, json.loads(text) if is_json else text
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+    def get(self, path: str) -> Any:
+        status, found = self.ask(path)
+        assert status == 200, found
+        return found
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Iterator[OfficeProcess]:
+    brokers = Brokers(tmp_path)
+    made = OfficeProcess(tmp_path, brokers.start("b1", log=True).address)
+    made.broker = brokers.running[0].address  # type: ignore[attr-defined]
+    try:
+        yield made
+    finally:
+        made.stop()
+        brokers.stop()
+
+
+class Monitor:
+    """What the gateway of a monitor does in the overlay."""
+
+    def __init__(self, name: str, client: Client, advertisement: Advertisement) -> None:
+        self.name = name
+        self.client = client
+        self.advertisement = advertisement
+        self.filters: set[str] = set()
+        self._seq = time.time_ns() // 1000
+
+    async def say(self, subject: str, params: dict[str, Any], at: int | None = None, seq: int | None = None) -> int:
+        now = time.time_ns() // 1_000_000 if at is None else at
+        self._seq += 1
+        attrs = {
+            "OriginProducer": "p-car",
+            "OriginSeq": seq or self._seq,
+            "Time": now,
+            "Trace": f"{self.name}/air {now}",
+        }
+        event = Event(subject, params, attrs, producer=self.client.name, seq=self._seq)
+        await self.client.publish(event, self.advertisement)
+        return self._seq
+
+    async def obey(self) -> None:
+        asked = await self.client.subscribe(f"subject = '{SUBJECT}' AND Type IN (2, 4)")
+        answers = await self.client.advertise(f"subject = '{SUBJECT}'")
+        async for delivery in asked:
+            message = from_event(delivery.event)
+            if message.to.text != f"air-{self.name}":
+                continue
+            assert delivery.event.identity is not None
+            (self.filters.add if message.type == 2 else self.filters.discard)(message.filter.text)
+            answer = Answer("siena", message.to.text, delivery.event.identity)
+            self._seq += 1
+            await self.client.publish(answer.to_event().stamp(self.client.name, self._seq), answers)
+
+
+@asynccontextmanager
+async def monitor(name: str, broker: str) -> AsyncIterator[Monitor]:
+    async with await connect(broker, f"{name}.siena") as client:
+        made = Monitor(name, client, await client.advertise("subject IN ('Speed', 'Location')"))
+        task = asyncio.get_running_loop().create_task(made.obey())
+        try:
+            yield made
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def speed(rate: float) -> dict[str, Any]:
+    return {"license_no": "00D1234", "rate": rate}
+
+
+def test_killed_it_goes_on_where_it_was_and_nothing_is_twice(office: OfficeProcess) -> None:
+    async def work() -> None:
+        async with monitor("m1", office.broker) as m1:  # type: ignore[attr-defined]
+            await until(lambda: m1.filters == {"subject = 'Speed' AND rate > 30"}, "the limit of the network")
+            await m1.say("Location", {"lat": LAT, "lon": LON, "heading": 90.0, "braking": False})
+            await m1.say("Speed", speed(57.0))
+            await until(lambda: office.get("/api/cases")["cases"], "a case")
+            assert office.ask("/api/limits", {"area": "centre", "value": 20})[0] == 201
+            await until(lambda: m1.filters == {"subject = 'Speed' AND rate > 20"}, "the new limit")
+            office.kill()
+            await m1.say("Speed", speed(58.0))  # while nobody is there
+            office.start()
+            await m1.say("Speed", speed(59.0))
+            await until(lambda: [one["reports"] for one in office.get("/api/cases")["cases"]] == [3], "all three")
+            (case,) = office.get("/api/cases")["cases"]
+            assert (case["speed_kmh"], case["limit_kmh"], case["limit_source"]) == (59.0, 20, "operator")
+            assert m1.filters == {"subject = 'Speed' AND rate > 20"}
+            shown = {one["name"]: one["shown"] for one in office.get("/api/state")["monitors"]}
+            assert shown["m1"] == 20
+            assert office.get(f"/api/cases/{case['number']}")["evidence"][0]["heading"] == 90.0
+            assert len(office.get("/api/cases")["cases"]) == 1
+
+    asyncio.run(work())
+
+
+def test_pages_and_what_they_refuse(office: OfficeProcess) -> None:
+    async def work() -> None:
+        async with monitor("m1", office.broker) as m1:  # type: ignore[attr-defined]
+            seq = await m1.say("Speed", speed(57.0), seq=77)
+            assert seq
+            await m1.say("Speed", speed(255.0))
+            await m1.say("Speed", speed(40.0), at=1000)
+            await until(lambda: office.get("/api/accounts")["control"]["received"] == 3, "all of them")
+
+    asyncio.run(work())
+    found = office.get("/api/accounts")["control"]
+    assert found["quarantined"] == {"impossible speed": 1, "late": 1}
+    time.sleep(0.5)
+    assert {one["reason"] for one in office.get("/api/quarantine")["quarantine"]} == {"impossible speed", "late"}
+    (path,) = office.get("/api/events/p-car/77")["paths"]
+    assert [hop["where"] for hop in path["hops"]][:2] == ["p-car", "m1/air"]
+    assert [hop["kind"] for hop in path["hops"]] == ["vehicle", "monitor", "broker", "office"]
+    assert len(office.get("/api/events?after=1&count=10")["events"]) == 2
+    page = office.get("/")
+    assert "<title>Vicinal: traffic control</title>" in page
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")  # nothing of anybody else
+    assert office.get("/api/network")["type"] == "FeatureCollection"
+    assert office.get("/api/cases.csv").startswith("number,state,license_no")
+    assert office.get("/api/cases.geojson")["features"][0]["properties"]["license_no"] == "00D1234"
+    assert len(office.get("/api/drivers/00D1234")["cases"]) == 1
+
+    def refused(path: str, body: Any = None, method: str | None = None, kind: str = "application/json") -> str:
+        status, answer = office.ask(path, body, method, kind)
+        assert status in (400, 404), (status, answer)
+        return str(answer["error"])
+
+    assert "not known, want one of town, centre" in refused("/api/limits", {"area": "x", "value": 30})
+    assert "300 km/h" in refused("/api/limits", {"area": "town", "value": 300})
+    assert "value is '30', want int" in refused("/api/limits", {"area": "town", "value": "30"})
+    assert "value is missing" in refused("/api/limits", {"area": "town"})
+    assert "'size' is not known" in refused("/api/limits", {"area": "town", "value": 30, "size": 1})
+    assert "want for example" in refused("/api/limits", {"area": "town", "value": 30, "hours": "always"})
+    assert "not JSON" in refused("/api/limits", b"{")
+    assert "longer than" in refused("/api/limits", b" " * 20_000)
+    assert "application/json" in refused("/api/limits", {"area": "town", "value": 30}, kind="text/plain")
+    assert "no case 99" in refused("/api/cases/99")
+    assert "after that comes fined, void" in refused("/api/cases/1", {"state": "paid"})
+    assert "needs a reason" in refused("/api/cases/1", {"state": "void"})
+    assert "want a number" in refused("/api/at?time=now")
+    assert "no such event" in refused("/api/events/p-car/78")
+    assert office.ask("/api/limits", {"area": "town", "value": 40, "hours": "Mo-Fr 07:30-16:30"})[0] == 201
+    assert office.ask("/api/drivers/00D1234", {}, "DELETE")[1]["held"] == [1]
+    assert office.ask("/api/cases/1", {"state": "void", "note": "an ambulance"})[1]["state"] == "void"
+    assert office.ask("/api/drivers/00D1234", {}, "DELETE")[1]["cases"] == 1
+    assert office.get("/api/drivers/00D1234")["cases"] == []
+    assert office.stop() == 0
+
+
+BANDS = "[{ over = 5, fine = 1 }, { over = 5, fine = 2 }]"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[office]\n", "network is missing"),
+        ('[office]\nnetwork = "none"\nbroker = "tcp://127.0.0.1:1"\n', "No such file"),
+        ('[offic]\nnetwork = "x"\n', "[offic] is not known"),
+        ('[office]\nnetwork = "town.geojson"\nbroker = "x"\nservices = "air"\n', "want {monitor} in it"),
+        ('[office]\nnetwork = "town.geojson"\nbroker = "x"\n[rules]\nlate = 1\n', "'late_ms' meant"),
+        (f'[office]\nnetwork = "town.geojson"\nbroker = "x"\n[tariff]\nbands = {BANDS}\n', "want them to rise"),
+    ],
+)
+def test_configurations_that_are_none(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "town.geojson").write_text(json.dumps(network().geojson()))
+    file = tmp_path / "office.toml"
+    file.write_text(text)
+    done = CliRunner().invoke(cli, ["traffic", "run", str(file)])
+    assert done.exit_code == 2
+    assert message in done.output

@@ -1,0 +1,95 @@
+"""A small network and what its vehicles say, for tests of traffic control."""
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vicinal.event import Event
+from vicinal_cloud.traffic import Area, Monitor, Network, Road, Rules, Settings, TrafficControl
+
+LAT, LON = 533_400_000, -62_600_000
+NOW = 1_780_000_000_000  # 2026-05-28 20:26:40 UTC, a Thursday
+HUNDRED_M = 8_990
+"""of latitude, in 1e-7 degrees"""
+
+
+def square(lat: int, lon: int, size: int) -> tuple[tuple[int, int], ...]:
+    return ((lat - size, lon - size), (lat - size, lon + size), (lat + size, lon + size), (lat + size, lon - size))
+
+
+def network(timezone: str = "UTC") -> Network:
+    """A town with 50, and a square of about 600 m in its middle with 30."""
+    roads = [Road("r1", "High Street", ((LAT - 100_000, LON), (LAT + 100_000, LON)), 1, False, 50)]
+    areas = [
+        Area("town", "Town", square(LAT, LON, 150_000), 50, 0),
+        Area("centre", "Centre", square(LAT, LON, 27_000), 30, 1),
+    ]
+    monitors = [Monitor("m1", (LAT, LON), "centre"), Monitor("m2", (LAT + HUNDRED_M, LON), "centre")]
+    monitors.append(Monitor("m3", (LAT + 60_000, LON), "town"))
+    return Network("Test", roads, areas, monitors, (), timezone)
+
+
+def control(**options: Any) -> TrafficControl:
+    rules = Rules(late_ms=options.pop("late_ms", 30_000))
+    return TrafficControl(network(), Settings(rules=rules, **options))
+
+
+def speed(rate: Any, at: int, plate: Any = "00D1234", vehicle: str = "car-1/can", seq: int | None = None) -> Event:
+    attrs = {"OriginProducer": vehicle, "OriginSeq": at if seq is None else seq, "Time": at}
+    return Event("Speed", [("license_no", plate), ("rate", rate)], attrs, producer="m1.office", seq=at)
+
+
+def location(lat: int, lon: int, at: int, vehicle: str = "car-1/can", seq: int | None = None, **more: Any) -> Event:
+    attrs = {"OriginProducer": vehicle, "OriginSeq": at + 1 if seq is None else seq, "Time": at}
+    return Event("Location", {"lat": lat, "lon": lon, **more}, attrs, producer="m1.office", seq=at)
+
+
+def balanced(made: TrafficControl) -> bool:
+    found = made.counters
+    sums = sum(found[name] for name in ("over", "within", "witnessed", "sightings"))
+    return found["received"] == sums + sum(made.quarantined.values())
+
+
+@contextmanager
+def postgresql() -> Iterator[str]:
+    """A server of its own on a free port; the URL of its database. It refuses to be root's, so it is postgres' then."""
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    found = shutil.which("initdb") or (str(folders[-1] / "initdb") if folders else None)
+    if found is None:
+        pytest.skip("POSTGRESQL TESTS SKIPPED: no PostgreSQL (apt-get install postgresql)")
+    programs = Path(found).resolve().parent
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).owner() == "root"
+        user: dict[str, Any] = {"user": "postgres", "group": "postgres", "extra_groups": []} if root else {}
+        if root:
+            shutil.chown(folder, "postgres")
+        data = Path(folder, "data")
+        made = [programs / "initdb", "-D", data, "-U", "traffic", "-A", "trust", "--no-sync"]
+        subprocess.run(made, check=True, capture_output=True, cwd=folder, **user)
+        server = subprocess.Popen(
+            [programs / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", "", "-F"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, **user,
+        )  # fmt: skip
+        try:
+            end = time.monotonic() + 60
+            while subprocess.run(
+                [programs / "pg_isready", "-h", "127.0.0.1", "-p", str(port)], capture_output=True
+            ).returncode:
+                assert time.monotonic() < end
+                assert server.poll() is None
+                time.sleep(0.05)
+            yield f"postgresql+psycopg://traffic@127.0.0.1:{port}/postgres"
+        finally:
+            server.terminate()
+            server.wait(60)

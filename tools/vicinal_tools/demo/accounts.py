@@ -1,0 +1,67 @@
+"""The sums of the demo: what came to each hop, what left it, and what is lost. Nothing may be.
+
+bus        frames sent by cars            = heard by their gateways + refused by the bus
+cars       accepted for the air           = said + waiting + dropped(reason)
+monitors   accepted for the overlay       = delivered + stored + dropped(reason)
+overlay    delivered by monitors          = received by the office
+office     received                       = over + within + witnessed + sightings + quarantined(reason)
+"""
+
+from typing import Any, NamedTuple
+
+__all__ = ["Accounts", "account"]
+
+
+class Accounts(NamedTuple):
+    hops: dict[str, dict[str, int]]
+    losses: dict[str, int]
+    """by hop: what came and is nowhere"""
+
+    @property
+    def lost(self) -> int:
+        return sum(abs(one) for one in self.losses.values())
+
+
+def account(cars: dict[str, Any], monitors: dict[str, Any], office: dict[str, Any]) -> Accounts:
+    """`cars` as the fleet counts them, `monitors` their /status, `office` its /api/accounts."""
+    bus = {
+        "frames": _sum(cars, "frames") + _sum(cars, "refused by the bus"),
+        "heard": _sum(cars, "heard on the bus"),
+        "refused": _sum(cars, "refused by the bus"),
+    }
+    air = {
+        "accepted": _sum(cars, "accepted"),
+        "said": _sum(cars, "said"),
+        "waiting": _sum(cars, "waiting"),
+        "dropped": sum(sum(one["dropped"].values()) for one in cars.values()),
+    }
+    out = [_service(one, "siena")["out"] for one in monitors.values()]
+    roadside = {
+        "heard": sum(_service(one, "air-")["in"]["received"] for one in monitors.values()),
+        "accepted": sum(one["accepted"] for one in out),
+        "delivered": sum(one["delivered"] for one in out),
+        "stored": sum(one["stored"] for one in out),
+        "dropped": sum(sum(one["dropped"].values()) for one in out),
+    }
+    found = office["control"]
+    quarantined = sum(found["quarantined"].values())
+    at_office = {**{name: value for name, value in found.items() if name != "quarantined"}, "quarantined": quarantined}
+    judged = sum(at_office[name] for name in ("over", "within", "witnessed", "sightings", "quarantined"))
+    losses = {
+        "bus": bus["frames"] - bus["heard"] - bus["refused"],
+        "car": bus["heard"] - air["accepted"],
+        "air": air["accepted"] - air["said"] - air["waiting"] - air["dropped"],
+        "roadside": roadside["accepted"] - roadside["delivered"] - roadside["stored"] - roadside["dropped"],
+        "overlay": roadside["delivered"] - at_office["received"],
+        "office": at_office["received"] - judged,
+    }
+    return Accounts({"bus": bus, "air": air, "roadside": roadside, "office": at_office}, losses)
+
+
+def _sum(cars: dict[str, Any], name: str) -> int:
+    return sum(one[name] for one in cars.values())
+
+
+def _service(status: dict[str, Any], begin: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in status["services"] if one["name"].startswith(begin))
+    return found
