@@ -5,7 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 MICROPYTHON := .tools/micropython/micropython
-PYTEST := $(PY) -m pytest -n 2 --dist loadgroup
+PYTEST := $(PY) -m pytest -n 3 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
