@@ -2,7 +2,7 @@
 # What the Makefile needs of the machine: Python 3.11 or later with venv, Java 17 or later for the Spark tests,
 # mkfs.xfs for the power-cut test, gpsd for the tests of location, dbus-daemon and python3-dbusmock for those of
 # Bluetooth, mosquitto and nats-server for `make bench` to measure the broker beside, mosquitto, its clients, ActiveMQ
-# and libcoap's client for the tests of the gateway's adapters.
+# and libcoap's client for the tests of the gateway's adapters, PostgreSQL for those of traffic control.
 # As root on Debian what is missing is installed; else it is named with the command that installs it. The last line
 # on stdout, and the only one, is the Python to use; everything said to people goes to stderr.
 set -euo pipefail
@@ -111,6 +111,15 @@ fi
 if { [ -z "$(PATH=$PATH:/usr/sbin command -v gpsd)" ] || ! command -v gpsfake >/dev/null; } && can_install; then
     if install gpsd gpsd-tools gpsd-clients && command -v systemctl >/dev/null; then
         systemctl disable --now gpsd.socket gpsd.service >/dev/null 2>&1 || true
+    fi
+fi
+
+# Traffic control is tested on a real PostgreSQL too; without it those tests are skipped and say so. Debian's own cluster
+# and its service nobody has asked for.
+if ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && can_install; then
+    if install postgresql-common; then
+        sed -i 's/^#* *create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf || true
+        install postgresql || true
     fi
 fi
 
