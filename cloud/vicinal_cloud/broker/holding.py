@@ -7,7 +7,7 @@ is known by its number in the log of what was published here. Without a [log] al
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from vicinal.event import Event
@@ -21,7 +21,7 @@ from ..log.scoped import event_of
 if TYPE_CHECKING:
     from .node import Node
 
-__all__ = ["AGENT", "Holding", "is_agent"]
+__all__ = ["AGENT", "Holding", "Insider", "is_agent"]
 
 _log = logging.getLogger("vicinal.broker")
 
@@ -32,17 +32,18 @@ _AGAIN = 1.0
 class Holding:
     def __init__(self, node: "Node") -> None:
         """Within a running loop."""
-        self._node = node
+        self.node = node
         self.holder = Holder(node.engine.graph, self._highest)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._agents: dict[str, asyncio.Task[None] | None] = {}
+        self._lanes: dict[str, _Lane] = {}  # by the producer that things are let go under
         self._known: Any = None
         self._number = node.now() * 1000  # of what is in memory only: greater than before a restart
 
     def update(self) -> None:
         """Agents come and go with scopes, and with the brokers that are in them."""
-        engine = self._node.engine
+        engine = self.node.engine
         if engine.graph.advanced is None and not self._agents:
             return
         known = (id(engine.graph), engine.records.changes)
@@ -58,20 +59,20 @@ class Holding:
     def use_graph(self, graph: ScopeGraph) -> None:
         self.holder.use_graph(graph)
         for agent in list(self._agents):
-            self._withdraw(agent)  # what it hears of may be another
+            self.node.engine.drop_client(agent, self.node.now())  # what it hears of may be another
         self._known = None
         self.update()
         self.release()
 
     def _begin(self, agent: str, scope: str) -> None:
-        engine, storage, now = self._node.engine, self._node.storage, self._node.now()
+        engine, storage, now = self.node.engine, self.node.storage, self.node.now()
         dimension: Any = engine.graph.advanced
         tags, condition = Tags([(dimension, scope)]), heard(engine.graph.scopes[scope].publishing)
         try:
-            if agent not in engine._adverts:
+            if not engine.advertised_by(agent):
                 engine.advertise(agent, condition, tags)
             if storage is None:
-                if agent not in engine._keys:
+                if not engine.subscribed_by(agent):
                     engine.subscribe(agent, condition, tags, now)
                 self._agents[agent] = None
                 return
@@ -83,20 +84,11 @@ class Holding:
 
     def _end(self, agent: str) -> None:
         """What it holds it still lets go."""
-        self._withdraw(agent)
-        if self._node.storage is not None:
-            self._node.storage.outside(f"{agent}/held")
+        self.node.engine.drop_client(agent, self.node.now())
+        if self.node.storage is not None:
+            self.node.storage.outside(f"{agent}/held")
         else:
-            self._node.engine.drop_client(agent, self._node.now())
             del self._agents[agent]
-
-    def _withdraw(self, agent: str) -> None:
-        engine = self._node.engine
-        for number in list(engine._adverts.get(agent, ())):
-            engine.unadvertise(agent, number)
-        engine._adverts.pop(agent, None)
-        if self._node.storage is None and agent in engine._keys:
-            engine.drop_client(agent, self._node.now())
 
     async def _follow(self, agent: str, commits: Any) -> None:
         async for record in commits.follow(commits.log.first):
@@ -110,35 +102,27 @@ class Holding:
     def took(self, agent: str, event: Event) -> None:
         """Of an agent that has no disk."""
         self._number += 1
-        self.holder.take(agent, event, self._number, self._node.now())
+        self.holder.take(agent, event, self._number, self.node.now())
         self._loop.call_soon(self.release)
 
     def release(self) -> None:
         """What is due, and a timer for what is due next."""
-        node = self._node
+        node = self.node
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         due = self.holder.due(node.now())
         for producer, tags, event in due:
-            node.publishing.publish_inside(_Insider(producer, tags, event, self._refused), tags, event)
-        if due:
-            node.pump()
+            self._lanes.setdefault(producer, _Lane(self, producer)).waiting.append((tags, event))
+        for producer in {producer for producer, _, _ in due}:
+            self._lanes[producer].go_on()
         following = self.holder.next_timeout(node.now())
         if following is not None:
             self._timer = self._loop.call_later(max(following - node.now(), 0) / 1000, self.release)
 
-    def _refused(self, insider: "_Insider") -> None:
-        """The disk did not take it: it is tried again, in its place."""
-        self._loop.call_later(_AGAIN, self._try_again, insider)
-
-    def _try_again(self, insider: "_Insider") -> None:
-        self._node.publishing.publish_inside(insider, insider.tags, insider.event)
-        self._node.pump()
-
     def _highest(self, producer: str) -> int:
-        known = self._node.engine.last_published(producer)
-        return known if self._node.storage is None else max(known, self._node.storage.highest(producer))
+        known = self.node.engine.last_published(producer)
+        return known if self.node.storage is None else max(known, self.node.storage.highest(producer))
 
     def status(self) -> dict[str, Any]:
         scopes = [scope_of_agent(agent) for agent in self._agents]
@@ -161,23 +145,61 @@ class _NoLink:
 
     backlog = 0
 
-    def flush(self) -> None:
-        pass
+    def flush(self) -> int:
+        return 0
 
 
-class _Insider:
+class _Lane:
+    """What one policy lets go, in its order: what comes next waits until the disk has what went before. Then nothing
+    that the disk refused is overtaken, and taken for a repetition when it is tried again."""
+
+    def __init__(self, holding: Holding, producer: str) -> None:
+        self.waiting: deque[tuple[Tags, Event]] = deque()
+        self._holding = holding
+        self._producer = producer
+        self._under_way = 0
+        self._refused: list[tuple[Tags, Event]] = []
+
+    def go_on(self) -> None:
+        if self._under_way or not self.waiting:
+            return
+        going = list(self.waiting)
+        self.waiting.clear()
+        self._under_way = len(going)
+        node = self._holding.node
+        for tags, event in going:
+            node.publishing.publish_inside(Insider(self, self._producer, tags, event), tags, event)
+        node.pump()
+
+    def answered(self, insider: "Insider", accepted: bool) -> None:
+        self._under_way -= 1
+        if not accepted:
+            self._refused.append((insider.tags, insider.event))
+        if self._under_way:
+            return
+        loop = asyncio.get_running_loop()
+        if self._refused:
+            self.waiting.extendleft(reversed(self._refused))
+            self._refused = []
+            loop.call_later(_AGAIN, self.go_on)
+        else:
+            loop.call_soon(self.go_on)
+
+
+class Insider:
     """What publishes from within, in the place of a session."""
 
     link: Any = _NoLink()
 
-    def __init__(self, name: str, tags: Tags, event: Event, refused: Callable[["_Insider"], None]) -> None:
+    def __init__(self, lane: _Lane, name: str, tags: Tags, event: Event) -> None:
         self.name = name
         self.tags = tags
         self.event = event
-        self._refused = refused
+        self._lane = lane
 
     def answer(self, request: int | None, accepted: bool, more: int | str) -> None:
-        pass
+        self._lane.answered(self, accepted)
 
     def refuse(self, request: int | None, reason: str) -> None:
-        self._refused(self)
+        _log.error("what a scope lets go is tried again: %s", reason)
+        self._lane.answered(self, False)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vicinal.siena.messages import Message
 
     from ..log import Entry
-    from .holding import _Insider as Insider
+    from .holding import Insider
     from .link import Link
     from .node import Node
     from .session import Session
@@ -88,9 +88,9 @@ class Publishing:
         self._counters.storing += 1
         one: Any = insider
         if self._node.storage is None:
-            self._hand((one, None, tags, event, -1), self._node.now())
+            self._hand((one, 0, tags, event, -1), self._node.now())
         else:
-            self._storing.append((one, None, tags, event, entry_with(event, tags)))
+            self._storing.append((one, 0, tags, event, entry_with(event, tags)))
             self._node.store_soon()
 
     def publish_run(self, session: "Session", run: Any) -> None:

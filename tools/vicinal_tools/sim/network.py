@@ -114,13 +114,13 @@ class Network:
     def _hold(self, name: str) -> None:
         """The agents of the scopes whose publishing policies are for this broker."""
         broker = self.brokers[name]
-        if broker.graph.advanced is None and not any(client.startswith(AGENT) for client in broker._keys):
+        if broker.graph.advanced is None and not any(client.startswith(AGENT) for client in broker.clients()):
             return
         here = {agent_of(scope): scope for scope in broker.held_here()}
-        for agent in [client for client in broker._keys if client.startswith(AGENT) and client not in here]:
+        for agent in [client for client in broker.clients() if client.startswith(AGENT) and client not in here]:
             broker.drop_client(agent, self.now)
         for agent, scope in here.items():
-            if agent not in broker._keys:
+            if not broker.subscribed_by(agent):
                 dimension: Any = broker.graph.advanced
                 tags, condition = Tags([(dimension, scope)]), heard(broker.graph.scopes[scope].publishing)
                 broker.advertise(agent, condition, tags)
