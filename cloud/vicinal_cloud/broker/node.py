@@ -149,6 +149,9 @@ class Node:
                 return
             link.certificate = None  # thousands of them are megabytes
             why = self.engine.rights.memberships.ended(identity, now)
+            known = self.sessions.get(name)
+            if known is not None and known.identity.issued is not None and identity.issued is None:
+                why = f"{name!r} is connected, and has proven that it is: show a certificate or a token"
             if why:
                 connection.bye(NOT_ADMITTED, why)
             else:

@@ -72,6 +72,8 @@ class Session:
             elif kind == "unsubscribe":
                 self._unsubscribe(message[2])
                 self.answer(request, True, message[2])
+            elif kind != "administer":
+                return  # pong: that it came is enough
             elif self.node.administering is not None:
                 self.node.administering.asked(self, request, message[2])
             else:

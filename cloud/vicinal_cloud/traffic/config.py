@@ -4,6 +4,7 @@
     name = "traffic-control"             # its name in the overlay
     network = "town.geojson"
     broker = "tcp://127.0.0.1:7447"
+    token = "traffic-control.token"      # a file with a signed token that says who it is, read at each connection
     source = "siena"                     # how gateways call the overlay: [[service]] name of their siena service
     services = "air-{monitor}"           # how they call a monitor's STEAM service
     database = "sqlite:///traffic.sqlite"
@@ -44,6 +45,7 @@ class Config(NamedTuple):
     name: str
     network: Network
     broker: str
+    token: Path | None
     source: str
     services: str
     database: str
@@ -70,9 +72,12 @@ def load(path: Path) -> Config:
     database: str = office.take("database", str, "sqlite:///traffic.sqlite")
     if database.startswith("sqlite:///") and not database.startswith("sqlite:////"):
         database = f"sqlite:///{(path.parent / database.removeprefix('sqlite:///')).absolute()}"
+    token = office.path("token")
+    if token is not None and not token.is_file():
+        office.fail("token", f"is {str(token)!r}, which is no file")
     made = Config(
         office.name(default="traffic-control"), load_network(network_file), office.take("broker", str, required=True),
-        office.name("source", "siena"), services, database, office.take("scopes", dict, {}),
+        token, office.name("source", "siena"), services, database, office.take("scopes", dict, {}),
         _listen(path, tables), _settings(path, tables), _retention(path, tables),
     )  # fmt: skip
     office.done()

@@ -38,8 +38,10 @@ WANTED = f"subject IN ({', '.join(repr(one) for one in SUBJECTS)})"
 
 
 def monitor_of(producer: str | None) -> str:
-    """A monitor publishes as GATEWAY.SERVICE, or GATEWAY.SERVICE~TOKEN where it stores: see its siena adapter."""
-    return (producer or "").partition("~")[0].rpartition(".")[0]
+    """A monitor publishes as GATEWAY.SERVICE, or as the `client` of its configuration; where it stores with ~TOKEN
+    behind it: see its siena adapter."""
+    name = (producer or "").partition("~")[0]
+    return name.rpartition(".")[0] or name
 
 
 class Office:
@@ -81,10 +83,11 @@ class Office:
         self._tasks = [loop.create_task(part) for part in parts]
 
     async def _connect(self) -> Client:
-        wait = FIRST_RETRY
+        wait, file = FIRST_RETRY, self.config.token
+        token = None if file is None else lambda: file.read_text(encoding="ascii").strip()
         while True:
             try:
-                return await connect(self.config.broker, self.config.name)
+                return await connect(self.config.broker, self.config.name, token=token)
             except (CannotConnect, ConnectionError) as error:
                 _log.warning("%s; again in %.1f s", error, wait)
                 await asyncio.sleep(wait)

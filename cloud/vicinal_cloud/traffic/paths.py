@@ -76,8 +76,11 @@ class Paths:
             self._complete(path, trail)
 
     def trail(self, identity: Any, trail: tuple[Any, ...]) -> None:
-        """Of a delivery: the brokers it went through."""
-        hops = tuple([Hop(broker, "broker", at) for broker, _, at in trail])
+        """Of a delivery: the brokers it went through, each once, however many scopes it came through there."""
+        hops: tuple[Hop, ...] = ()
+        for broker, _, at in trail:
+            if not hops or hops[-1].where != broker:
+                hops += (Hop(broker, "broker", at),)
         path = self._paths.get(self._waiting.pop(identity, 0))
         if path is None:
             _keep(self._trails, identity, hops)

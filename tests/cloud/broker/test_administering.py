@@ -515,3 +515,39 @@ def test_the_commands(brokers: Brokers, issuing: Issuing) -> None:
         await asyncio.gather(ann.close(), match.close())
 
     asyncio.run(commands())
+
+
+def test_explain_of_several_connections_and_of_what_has_not_begun(brokers: Brokers, issuing: Issuing) -> None:
+    """Somebody is all its connections; and a component may publish more than it has advertised until now."""
+    issuing.deploy(DEPLOYMENT + COMPONENT)
+    b1 = start(brokers)
+    who = ("--token-file", issuing.file("root", "administrator"))
+
+    async def several() -> None:
+        token = issuing.token("match", "engine")
+        first, second = [await connect(b1.address, name, token=token) for name in ("match", "match~1")]
+        ann = await connect(b1.address, "ann~x", token=issuing.token("ann", "trader"))
+        await first.advertise("subject = 'Other'")
+        await second.advertise("subject = 'Speed'")
+        await ann.subscribe("TRUE", FLOOR)
+        for subject, code, said in (
+            ("Speed", 0, "match~1 publishes subject = 'Speed' in market=floor"),
+            ("Late", 0, "match is declared to publish subject IN ('Speed', 'Other', 'Late'), and has not begun with"),
+            ("Never", 1, "and this is not of it"),
+        ):
+            event = json.dumps({"subject": subject})
+            what = ("scope", "explain", b1.address, "--from", "match", "--to", "ann", "--event", event, *who)
+            done = await asyncio.to_thread(run, *what)
+            assert done.returncode == code, done
+            assert said in done.stdout
+        await asyncio.gather(*[client.close() for client in (first, second, ann)])
+
+    asyncio.run(several())
+
+
+COMPONENT = """
+[[component]]
+name = "match"
+scopes = ["floor"]
+publishes = "subject IN ('Speed', 'Other', 'Late')"
+"""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from cloud.broker.brokers import PATIENCE, Brokers, Process, balanced, free_port, until
+from cloud.broker.issuing import IDENTITY, Issuing
 from cloud.broker.test_pubsub import known, line, speed, take
 
 from vicinal.event import Event
@@ -307,6 +308,42 @@ def test_a_name_is_taken_over_by_the_newer(brokers: Brokers) -> None:
                 await first.advertise("TRUE")
             assert len(b1.status()["clients"]) == 1
         await first.close()
+
+    asyncio.run(twice())
+
+
+def test_a_client_that_answers_a_ping_stays_connected(brokers: Brokers) -> None:
+    """As one does that is silent for a while, and whom the broker asks whether it is still there."""
+
+    async def answer() -> None:
+        b1 = brokers.start("b1")
+        async with await connect(b1.address, "car", reconnect=False) as car:
+            car._say(("pong", 1))
+            assert await car.ping() >= 0
+            assert (await car.advertise("TRUE")).number is not None
+        code, said = b1.terminate()
+        assert (code, "Traceback" in said) == (0, False), said
+
+    asyncio.run(answer())
+
+
+@pytest.mark.spec("OVER-36")
+def test_who_proves_nothing_does_not_take_over_from_who_does(brokers: Brokers) -> None:
+    """Else anybody who knows a name puts its owner out."""
+    one = Issuing(brokers.folder)
+
+    async def twice() -> None:
+        b1 = brokers.start("b1", more=IDENTITY)
+        unproven = await connect(b1.address, "car")
+        first = await connect(b1.address, "car", token=one.token("car"))
+        assert "another connection says that it is 'car'" in str(await unproven.gone())
+        with pytest.raises(Closed, match="not admitted: 'car' is connected, and has proven that it is"):
+            await connect(b1.address, "car")
+        assert (await first.advertise("TRUE")).number is not None
+        second = await connect(b1.address, "car", token=one.token("car"))
+        assert "another connection says that it is 'car'" in str(await first.gone())
+        assert (await second.advertise("TRUE")).number is not None
+        await asyncio.gather(*[client.close() for client in (unproven, first, second)])
 
     asyncio.run(twice())
 
