@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from vicinal.errors import LimitError
 from vicinal.event import Event
 from vicinal.scope.graph import ScopeGraph, Tags
 from vicinal.scope.publishing import heard
@@ -33,7 +34,7 @@ class Holding:
     def __init__(self, node: "Node") -> None:
         """Within a running loop."""
         self._node = node
-        self.holder = Holder(node.engine.graph, self._highest)
+        self.holder = Holder(node.engine.name, node.engine.graph, self._highest, node.engine.silences)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._agents: dict[str, asyncio.Task[None] | None] = {}
@@ -121,7 +122,11 @@ class Holding:
             self._timer = None
         due = self.holder.due(node.now())
         for producer, tags, event in due:
-            node.publishing.publish_inside(_Insider(producer, tags, event, self._refused), tags, event)
+            try:
+                node.publishing.publish_inside(_Insider(producer, tags, event, self._refused), tags, event)
+            except LimitError as error:
+                self.holder.too_large()
+                _log.warning("what %s lets go: %s", producer, error)
         if due:
             node.pump()
         following = self.holder.next_timeout(node.now())

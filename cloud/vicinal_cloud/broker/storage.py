@@ -20,6 +20,7 @@ from vicinal.filter import Filter
 from vicinal.scope.graph import Tags
 from vicinal.scope.membership import SUBSCRIBE, Identity
 from vicinal.siena.broker import Broker
+from vicinal.siena.holding import said_by
 
 from ..log import Duplicate, Entry, GroupCommit, Log, LogOptions, Refused, Stored, entry_of
 from ..log._batch import STORAGE
@@ -325,7 +326,7 @@ class Storage:
         mine = self.engine.subscribed(one.engine_name, one.key) or one.tags
         if not mine.scopes and not tags.scopes:
             return False
-        return bool(rights.hiding(session.name, mine, tags, event.producer or "", time))
+        return bool(rights.hiding(session.name, mine, tags, said_by(event), time))
 
     def remove(self, session: "Session", name: str) -> None:
         """For good, and its log with it."""
