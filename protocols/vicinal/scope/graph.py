@@ -105,6 +105,7 @@ class ScopeGraph:
         self._connected: dict[str, set[str]] = {}
         self._steps: dict[tuple[str, bool], list[tuple[str, bool, Filter]]] = {}
         self._ways: dict[tuple[str, str], dict[tuple[str, bool], list[tuple[str, bool, Filter]]]] = {}
+        self._plain: dict[tuple[str, str], bool] = {}
         self._passing: Index | None = None
         self._between: dict[tuple[str, str | None], list[Filter]] = {}
         for scope in scopes:
@@ -278,6 +279,24 @@ class ScopeGraph:
         if start in self.scopes and goal in self.scopes:
             self._ways[(start, goal)] = found
         return found
+
+    def is_plain(self, start: str, goal: str) -> bool:
+        """Whether interfaces alone decide on all ways between two scopes: none has a mapping, or enters a session."""
+        known = self._plain.get((start, goal))
+        if known is None:
+            if len(self._plain) >= _MAX_WAYS:
+                self._plain = {}
+            known = self._plain[(start, goal)] = all(
+                [
+                    not self.scopes[name].session and self._between_two(at[0], name).mapping is None
+                    for at, steps in self.ways(start, goal).items()
+                    for name, _, _ in steps
+                ]
+            )
+        return known
+
+    def _between_two(self, name: str, other: str) -> "Edge":
+        return self._edges.get((name, other)) or self._edges[(other, name)]
 
     def passing(self, event: "Event") -> "frozenset[str]":
         """The interfaces that an event passes, of all scopes, by their text: all at once, and each text once."""

@@ -268,7 +268,9 @@ class Routes(Spread):
         path = journey.path(scope)
         advanced: Any = self.graph.advanced
         end: Any = (chosen,) if chosen[0] or chosen[1] else ()
-        if form is journey.event:
+        # Where some way would make another of it, or not let it in, it keeps to the one it took.
+        as_published = form is journey.event and self.graph.is_plain(path[0], scope)
+        if as_published:
             goals = [(others, wanted)]
         else:
             goals = [(others, detour) for detour in self._detours(journey.event, others, wanted)]
@@ -277,7 +279,7 @@ class Routes(Spread):
             if not journey.bottom or path[0] != scope:
                 tags = self._with_start(others, path[0])
                 at = [name for name, _ in tags.scopes].index(advanced)
-                full = goal[:at] + (scope if form is journey.event else path,) + goal[at:]
+                full = goal[:at] + (scope if as_published else path,) + goal[at:]
             route = (broker, form, tags, full + end)
             if not tags.scopes or not self._has_no_way(form, tags, broker, full):
                 if route not in journey.routes:

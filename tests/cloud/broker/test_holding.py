@@ -1,4 +1,4 @@
-"""What agents hold back at a broker with a disk: across starts, other deployments and holders, and a disk that fails."""
+"""What agents hold back at a broker with a disk: across starts, other deployments and holders, and failing disks."""
 
 import asyncio
 from pathlib import Path
