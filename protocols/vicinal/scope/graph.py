@@ -14,7 +14,9 @@ Mappings, policies and sessions are of one dimension (`advanced`; seed 004, 3.3)
 which of the two an event crosses first what the other makes of it.
 """
 
+from .._compat import utf8_len
 from ..errors import LimitError, LocalProtocolError
+from ..limits import MAX_PRODUCER_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ __all__ = ["MAX_LEVELS", "Scope", "ScopeGraph", "Tags"]
 MAX_LEVELS = 32
 # Pairs of scopes of which the ways between them are remembered, some 2 KB each.
 _MAX_WAYS = 10000
+# What a scope lets go is published under its name, an "@", a "#" and 16 digits (siena/holding.py).
+_MAX_HOLDING_NAME = MAX_PRODUCER_BYTES - 18
 _NONE: "list[str]" = []
 
 
@@ -164,6 +168,12 @@ class ScopeGraph:
         by = ""
         for name in sorted(self.scopes):
             scope = self.scopes[name]
+            if scope.publishing and utf8_len(name) > _MAX_HOLDING_NAME:
+                raise LimitError(
+                    f"length of scope {name!r}, which has publishing policies",
+                    utf8_len(name),
+                    f"{_MAX_HOLDING_NAME} bytes",
+                )
             what = scope.advanced()
             if what and self.advanced not in (None, scope.dimension):
                 raise LocalProtocolError(

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 
 from vicinal import limits
+from vicinal.errors import LimitError
 from vicinal.event import Event
 from vicinal.filter import Filter
 from vicinal.scope.graph import Scope, ScopeGraph, Tags
 from vicinal.scope.membership import Identity
 from vicinal.scope.publishing import Publishing
+from vicinal.siena.holding import producer_of
 from vicinal_tools.sim.network import Network
 
 spec = pytest.mark.spec
@@ -128,3 +130,14 @@ def test_another_holder_begins_to_count_anew_and_is_heard() -> None:
         two.publish(seq)
     two.network.settle()
     assert two.seqs() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_scope_that_holds_has_a_name_that_what_it_lets_go_can_have() -> None:
+    for name, fits in (("S" * 46, True), ("S" * 47, False), ("ß" * 23, True), ("ß" * 24, False)):
+        scopes = [Scope("Top", "d"), Scope(name, "d", ["Top"], publishing=[Publishing(delay=1)])]
+        if fits:
+            assert len(producer_of(name, "", "b1").encode()) == limits.MAX_PRODUCER_BYTES
+            ScopeGraph(scopes)
+        else:
+            with pytest.raises(LimitError, match=r"which has publishing policies is 4[78]"):
+                ScopeGraph(scopes)
