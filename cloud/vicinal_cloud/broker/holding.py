@@ -39,11 +39,17 @@ class Holding:
         self._timer: asyncio.TimerHandle | None = None
         self._agents: dict[str, asyncio.Task[None] | None] = {}
         self._known: Any = None
+        self._started = False
         self._number = node.now() * 1000  # of what is in memory only: greater than before a restart
 
     def update(self) -> None:
         """Agents come and go with scopes, and with the brokers that are in them."""
         engine = self._node.engine
+        if not self._started and self._node.storage is not None:
+            # What lies here of scopes that others hold for now is let go all the same.
+            for one in self._node.storage.holding():
+                self._agents[one.client] = self._loop.create_task(self._follow(one.client, one.commits))
+        self._started = True
         if engine.graph.advanced is None and not self._agents:
             return
         known = (id(engine.graph), engine.records.changes)
@@ -86,7 +92,7 @@ class Holding:
         """What it holds it still lets go."""
         self._withdraw(agent)
         if self._node.storage is not None:
-            self._node.storage.outside(f"{agent}/held")
+            self._node.storage.hold_no_more(agent)
         else:
             self._node.engine.drop_client(agent, self._node.now())
             del self._agents[agent]

@@ -214,7 +214,10 @@ class Routes(Spread):
             rows = [row for row in self._by_scope(journey, form).get(scope, ()) if row[1].who.startswith(AGENT)]
             if leaves and not rows:
                 self._count("dropped: nobody holds what leaves its scope")
-            for broker, tags in rows:
+            # While it goes over from one broker to another two may say that they hold: one gets it.
+            holder = self.graph.scopes[scope].holder
+            rows.sort(key=lambda row: (row[0] != holder, row[0]))
+            for broker, tags in rows[:1]:
                 # With all its scopes in the other dimensions: it is to be let go in them.
                 others = [name for pair in journey.all_others for name in pair] if leaves else []
                 self._route(journey, broker, tags, scope, form, (tags.who, scope if leaves else "") + tuple(others))

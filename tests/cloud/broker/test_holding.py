@@ -97,3 +97,23 @@ def test_what_was_let_go_and_waits_in_a_log_is_not_heard_of_who_was_revoked(tmp_
             assert await heard(again, 1) == [7]
 
     asyncio.run(work())
+
+
+@spec("SCOPE-43")
+def test_a_broker_that_holds_no_more_after_a_start_lets_go_what_it_has(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(tmp_path, scopes("{ delay = 3_000 }")) as one:
+            car = await producer(one)
+            await car.ask("publish", 1, 1, event(1))
+            await until(lambda: one.status()["held"].get("held") == 1)
+            assert "released" not in one.status()["held"]
+        async with running(tmp_path, scopes("{ delay = 3_000 }", "b2")) as one:
+            home, car = await listener(one), await producer(one)
+            assert await heard(home, 1) == [1]  # what it has it lets go
+            await car.ask("publish", 2, 1, event(2))
+            assert one.node.engine.counts["dropped: nobody holds what leaves its scope"] == 1
+            assert not [client for client in one.node.engine.clients() if client.startswith("@")]
+            (held,) = one.status()["log"]["durable"]
+            assert held["next"] == 1
+
+    asyncio.run(work())

@@ -141,3 +141,17 @@ def test_a_scope_that_holds_has_a_name_that_what_it_lets_go_can_have() -> None:
         else:
             with pytest.raises(LimitError, match=r"which has publishing policies is 4[78]"):
                 ScopeGraph(scopes)
+
+
+@spec("SCOPE-43")
+@pytest.mark.parametrize("holder", ["", "b2"])
+def test_while_two_say_that_they_hold_one_gets_it(holder: str) -> None:
+    two = Two(world(holder=holder))
+    for broker in two.network.brokers.values():
+        broker.held_here = lambda: ["S"]  # type: ignore[method-assign]
+    two.pump()
+    two.network.settle()
+    two.publish(1)
+    two.network.settle()
+    assert two.seqs() == [1]
+    assert two.network.holders[holder or "b1"].counts == {"held": 1, "released": 1}
