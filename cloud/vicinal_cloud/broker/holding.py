@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from vicinal.errors import LimitError
 from vicinal.event import Event
 from vicinal.scope.graph import ScopeGraph, Tags
 from vicinal.scope.publishing import heard
@@ -33,17 +34,23 @@ class Holding:
     def __init__(self, node: "Node") -> None:
         """Within a running loop."""
         self.node = node
-        self.holder = Holder(node.engine.graph, self._highest)
+        self.holder = Holder(node.engine.name, node.engine.graph, self._highest, node.engine.silences)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._agents: dict[str, asyncio.Task[None] | None] = {}
         self._lanes: dict[str, _Lane] = {}  # by the producer that things are let go under
         self._known: Any = None
+        self._started = False
         self._number = node.now() * 1000  # of what is in memory only: greater than before a restart
 
     def update(self) -> None:
         """Agents come and go with scopes, and with the brokers that are in them."""
         engine = self.node.engine
+        if not self._started and self.node.storage is not None:
+            # What lies here of scopes that others hold for now is let go all the same.
+            for one in self.node.storage.holding():
+                self._agents[one.client] = self._loop.create_task(self._follow(one.client, one.commits))
+        self._started = True
         if engine.graph.advanced is None and not self._agents:
             return
         known = (id(engine.graph), engine.records.changes)
@@ -86,7 +93,7 @@ class Holding:
         """What it holds it still lets go."""
         self.node.engine.drop_client(agent, self.node.now())
         if self.node.storage is not None:
-            self.node.storage.outside(f"{agent}/held")
+            self.node.storage.hold_no_more(agent)
         else:
             del self._agents[agent]
 
@@ -168,7 +175,13 @@ class _Lane:
         self._under_way = len(going)
         node = self._holding.node
         for tags, event in going:
-            node.publishing.publish_inside(Insider(self, self._producer, tags, event), tags, event)
+            insider = Insider(self, self._producer, tags, event)
+            try:
+                node.publishing.publish_inside(insider, tags, event)
+            except LimitError as error:
+                self._holding.holder.too_large()
+                _log.warning("what %s lets go: %s", self._producer, error)
+                self.answered(insider, True)
         node.pump()
 
     def answered(self, insider: "Insider", accepted: bool) -> None:

@@ -83,14 +83,16 @@ class Publishing:
             self._pause(session.link)
 
     def publish_inside(self, insider: "Insider", tags: "Tags", event: "Event") -> None:
-        """From the broker itself (holding.py): what may be published was settled before."""
+        """From the broker itself (holding.py): what may be published was settled before. Raises LimitError for what is
+        too large with its scopes."""
+        entry = None if self._node.storage is None else entry_with(event, tags)
         self._counters.received += 1
         self._counters.storing += 1
         one: Any = insider
-        if self._node.storage is None:
+        if entry is None:
             self._hand((one, 0, tags, event, -1), self._node.now())
         else:
-            self._storing.append((one, 0, tags, event, entry_with(event, tags)))
+            self._storing.append((one, 0, tags, event, entry))
             self._node.store_soon()
 
     def publish_run(self, session: "Session", run: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vicinal.event import Event
 from vicinal.scope.graph import Tags
 from vicinal.siena.connection import NOT_ADMITTED, RENEW, TOO_SLOW, Frames
+from vicinal.siena.holding import said_by
 from vicinal.siena.messages import MAX_BYTES_CLIENT, encode, framed
 from vicinal.siena.messages_read import decode
 
@@ -92,4 +93,4 @@ class Sifting:
         tags, time = came
         if not tags.scopes and not mine.scopes:
             return True
-        return not engine.rights.hiding(session.name, mine, tags, event.producer or "", time)
+        return not engine.rights.hiding(session.name, mine, tags, said_by(event), time)

@@ -20,6 +20,7 @@ from vicinal.filter import Filter
 from vicinal.scope.graph import Tags
 from vicinal.scope.membership import SUBSCRIBE, Identity
 from vicinal.siena.broker import Broker
+from vicinal.siena.holding import AGENT, said_by
 
 from ..log import Duplicate, Entry, GroupCommit, Log, LogOptions, Refused, Stored, entry_of
 from ..log._batch import STORAGE
@@ -73,6 +74,10 @@ class Storage:
             engine.first_cursor = 0
         for one in read_list(directory):
             self._open(one)
+            if one.client.startswith(AGENT):
+                # Whether it still holds is known later (holding.py). What came while it did not is another's.
+                one.left = dict(self.cursors.cursors) if one.left is None else None
+                continue
             try:
                 self._enter(one)
             except LocalProtocolError:  # its scopes are not here now; what is stored can be read all the same
@@ -281,6 +286,17 @@ class Storage:
             self._write()
         return one
 
+    def holding(self) -> list[Durable]:
+        """Of agents, whether they hold now or did."""
+        return [one for one in self._durable.values() if one.client.startswith(AGENT)]
+
+    def hold_no_more(self, agent: str) -> None:
+        """Another broker does: what comes from now on is not for this one, nor when it holds again."""
+        one = self._durable.get(f"{agent}/held")
+        if one is not None and one.key:
+            self.outside(one.engine_name)
+            one.left = None
+
     def _enter(self, one: Durable) -> None:
         """It is subscribed again; if it was outside its scopes, from where it was then."""
         self.engine.admit(one.engine_name, one.identity, self._now())
@@ -325,7 +341,7 @@ class Storage:
         mine = self.engine.subscribed(one.engine_name, one.key) or one.tags
         if not mine.scopes and not tags.scopes:
             return False
-        return bool(rights.hiding(session.name, mine, tags, event.producer or "", time))
+        return bool(rights.hiding(session.name, mine, tags, said_by(event), time))
 
     def remove(self, session: "Session", name: str) -> None:
         """For good, and its log with it."""
@@ -391,7 +407,7 @@ class Storage:
     def inside(self) -> None:
         """Scopes have come: those whose scopes are here again go on where they were."""
         for one in self._durable.values():
-            if not one.key:
+            if not one.key and not one.client.startswith(AGENT):
                 try:
                     self._enter(one)
                 except LocalProtocolError:

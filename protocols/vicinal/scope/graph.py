@@ -14,7 +14,9 @@ Mappings, policies and sessions are of one dimension (`advanced`; seed 004, 3.3)
 which of the two an event crosses first what the other makes of it.
 """
 
+from .._compat import utf8_len
 from ..errors import LimitError, LocalProtocolError
+from ..limits import MAX_PRODUCER_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ MAX_LEVELS = 32
 _MAX_WAYS = 10000
 # Interfaces that differ: so many are asked sooner than looked up.
 _ONE_BY_ONE = 64
+# What a scope lets go is published under its name, an "@", a "#" and 16 digits (siena/holding.py).
+_MAX_HOLDING_NAME = MAX_PRODUCER_BYTES - 18
 _NONE: "list[str]" = []
 
 
@@ -108,6 +112,7 @@ class ScopeGraph:
         self._steps: dict[tuple[str, bool], list[tuple[str, bool, Filter]]] = {}
         self._ways: dict[tuple[str, str], dict[tuple[str, bool], list[tuple[str, bool, Filter]]]] = {}
         self._interfaces: list[Filter] | None = None
+        self._plain: dict[tuple[str, str], bool] = {}
         self._passing: Index | None = None
         self._asked: Event | None = None
         self._answers: dict[str, bool] = {}
@@ -168,6 +173,12 @@ class ScopeGraph:
         by = ""
         for name in sorted(self.scopes):
             scope = self.scopes[name]
+            if scope.publishing and utf8_len(name) > _MAX_HOLDING_NAME:
+                raise LimitError(
+                    f"length of scope {name!r}, which has publishing policies",
+                    utf8_len(name),
+                    f"{_MAX_HOLDING_NAME} bytes",
+                )
             what = scope.advanced()
             if what and self.advanced not in (None, scope.dimension):
                 raise LocalProtocolError(
@@ -293,6 +304,24 @@ class ScopeGraph:
         if known is None:
             known = self._answers[interface.text] = interface.matches(event)
         return known
+
+    def is_plain(self, start: str, goal: str) -> bool:
+        """Whether interfaces alone decide on all ways between two scopes: none has a mapping, or enters a session."""
+        known = self._plain.get((start, goal))
+        if known is None:
+            if len(self._plain) >= _MAX_WAYS:
+                self._plain = {}
+            known = self._plain[(start, goal)] = all(
+                [
+                    not self.scopes[name].session and self._between_two(at[0], name).mapping is None
+                    for at, steps in self.ways(start, goal).items()
+                    for name, _, _ in steps
+                ]
+            )
+        return known
+
+    def _between_two(self, name: str, other: str) -> "Edge":
+        return self._edges.get((name, other)) or self._edges[(other, name)]
 
     def passing(self, event: "Event") -> "Hashable":
         """Which interfaces an event passes, of all scopes: the same for events that pass the same."""

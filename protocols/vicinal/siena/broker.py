@@ -129,7 +129,7 @@ class Broker(Publishing):
             return
         self._spread(record, neighbour)
         if known is not None and known.incarnation != record.incarnation:
-            self.interest.forget(record.broker)
+            self._stream_began(record.broker)
             self._in.pop(record.broker, None)
             self._restart(record)
         if known is None or known.adverts != record.adverts or known.incarnation != record.incarnation:
@@ -390,17 +390,20 @@ class Broker(Publishing):
     # What has come
 
     def _stream_began(self, source: str) -> None:
-        self.interest.forget(source)  # it tells all of it anew
+        for who in self.interest.forget(source):  # it tells all of it anew
+            self._routes.gone(source, who)
 
     def _handle(self, source: str, content: "tuple[Any, ...]", now: int) -> None:
         kind = content[0]
         if kind == "add":
-            if content[3].who:
+            if content[3].who and not self.interest.names(source, content[3].who):
                 self._routes.gone(source, content[3].who)
             if not self.interest.add(source, content[1], content[2], content[3]):
                 self._count("dropped: too much interest of one broker")
         elif kind == "remove":
-            self.interest.remove(source, content[1])
+            who = self.interest.remove(source, content[1])
+            if who:
+                self._routes.gone(source, who)
         elif kind in EVENTS:
             event, tags, wanted, trail = content[1:]
             audience = self._audience(self._local.match(event), tags, wanted, event)
@@ -417,4 +420,5 @@ class Broker(Publishing):
         elif kind == "mark":
             self._marked(source, content[1])
         elif kind == "load":
-            self._routes.reported(source, content[1], content[2])
+            if self.interest.names(source, content[1]):  # else it is gone, or was never told of
+                self._routes.reported(source, content[1], content[2])

@@ -169,6 +169,11 @@ class Governed(Quick):
         self._count(NO_MEMBER)
         return True
 
+    def silences(self, event: "Event", tags: "Tags", since: int, now: int) -> bool:
+        """Whether who published what was held since may no longer: it is not let go (holding.py)."""
+        self.rights.now = now
+        return bool(self.rights.silenced(event, tags, since))
+
     def unadvertise(self, client: str, advert: int) -> None:
         raise NotImplementedError
 

@@ -4,9 +4,12 @@ A scope with such policies has an **agent**: a client of one broker, in the scop
 (routing.py sends it there, and no further up). What it lets go it publishes: an event of its own, that leaves the scope
 upwards, with the identity of the first as the attributes OriginProducer and OriginSeq. Each policy lets go in the order
 in which things came, so that what it lets go is numbered by where it lay: who lets go twice, after a death, says the
-same twice, and the second is known by its number.
+same twice, and the second is known by its number. Each broker counts for itself, and so lets go under names of its own.
 
-    noted(event, ...)               as the agent gets it, with its tags; read again by `Holder.take`
+A client may have set OriginProducer itself, as a gateway does; these stay. Who published it here is PublishedBy, which
+only agents are asked for: by it rights are asked, and it does not hear its own.
+
+    noted(event, ...)               as the agent gets it, in an event with its tags; read again by `Holder.take`
     holder.take(...), due(now), next_timeout(now)
 
 The broker whose agent it is: the scope's `holder`, or of the brokers in the scope the first by name.
@@ -14,8 +17,10 @@ The broker whose agent it is: the scope's `holder`, or of the brokers in the sco
 
 from .._cbor import dumps
 from .._cbor_read import loads
-from ..errors import LocalProtocolError
+from ..errors import LimitError, LocalProtocolError
+from ..event import Event
 from ..scope.graph import Tags
+from ..scope.policy import hashed
 from ..scope.publishing import FULL, NOW, Outlet
 
 TYPE_CHECKING = False
@@ -23,26 +28,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeAlias
 
-    from ..event import Event
     from ..scope.graph import ScopeGraph
 
     # The producer that it is let go under, tags, event.
     Released: TypeAlias = "tuple[str, Tags, Event]"
+    # Tags, event, number, and since when it is held.
+    _Item: TypeAlias = "tuple[Tags, Event, int, int]"
 
 __all__ = ["AGENT", "Holder", "agent_of", "noted", "producer_of", "said_by", "scope_of_agent"]
 
 # A client whose name begins so is a scope's agent; behind the scope's name are "#", and what it is or does.
 AGENT = "@"
-_HELD = "Held"
+_BY = "PublishedBy"
+_TOO_LARGE = "dropped: too large to be let go"
 
 
 def agent_of(scope: str) -> str:
     return f"{AGENT}{scope}#"
 
 
-def producer_of(scope: str, policy: str) -> str:
-    """Of what a policy lets go."""
-    return f"{AGENT}{scope}#{policy}"
+def producer_of(scope: str, policy: str, broker: str) -> str:
+    """Of what a policy lets go at a broker: each has numbers of its own."""
+    return f"{AGENT}{scope}#{hashed((policy + chr(10) + broker).encode()):016x}"
 
 
 def scope_of_agent(name: str) -> str:
@@ -50,28 +57,40 @@ def scope_of_agent(name: str) -> str:
 
 
 def said_by(event: "Event") -> str:
-    """Who published it first: it does not hear of it again."""
+    """The client that published it first: it does not hear of it again."""
     producer: Any = event.producer
-    first: Any = event.attrs.get("OriginProducer", producer) if producer.startswith(AGENT) else producer
+    first: Any = event.attrs.get(_BY, producer) if producer.startswith(AGENT) else producer
     return str(first)
 
 
 def noted(event: "Event", rest: bool, chosen: "tuple[str, ...]") -> "Event":
     """As an agent gets it: with whether it is on its way up, and not only heard of, and its tags in the other
-    dimensions (see the goal in topology.py)."""
+    dimensions (see the goal in topology.py). Whatever the event has of its own is within it."""
+    from ..wire import encode  # not above: see ScopeGraph
+
     item: list[Any] = [bool(chosen[1]), rest]
-    return event.replace(attrs=list(event.attrs.items()) + [(_HELD, dumps(item + list(chosen[2:])))])
+    params = (("event", encode(event)), ("way", dumps(item + list(chosen[2:]))))
+    return Event("Held", params, (), event.producer, event.seq)
 
 
 class Holder:
-    """The agents of one broker. `highest(producer)` is the highest number that was let go under a name, or -1."""
+    """The agents of one broker. `highest(producer)` is the highest number that was let go under a name, or -1;
+    `silences(event, tags, since, now)` is whether who published it may no longer."""
 
-    def __init__(self, graph: "ScopeGraph", highest: "Callable[[str], int]") -> None:
+    def __init__(
+        self,
+        name: str,
+        graph: "ScopeGraph",
+        highest: "Callable[[str], int]",
+        silences: "Callable[[Event, Tags, int, int], bool]",
+    ) -> None:
+        self.name = name
         self.counts: dict[str, int] = {}
         """held = released + waiting + dropped: ..."""
         self._highest = highest
+        self._silences = silences
         self._outlets: dict[str, Outlet] = {}
-        self._ready: list[Released] = []
+        self._ready: list[tuple[str, _Item]] = []
         self.use_graph(graph)
 
     def use_graph(self, graph: "ScopeGraph") -> None:
@@ -89,9 +108,13 @@ class Holder:
 
     def take(self, agent: str, event: "Event", number: int, since: int) -> None:
         """What an agent got, at a time: `number` grows for each agent, over restarts too."""
+        from ..wire import decode
+
         scope = scope_of_agent(agent)
-        flat: Any = loads(event.attrs[_HELD])
-        form = event.replace(attrs=[(name, value) for name, value in event.attrs.items() if name != _HELD])
+        packed: Any = event["event"]
+        way: Any = event["way"]
+        flat: Any = loads(way)
+        form = decode(packed)
         outlet = self._outlets.get(scope)
         if outlet is not None:
             outlet.saw(form)
@@ -99,36 +122,45 @@ class Holder:
             pairs = list(zip(flat[2::2], flat[3::2]))
             if self.graph.advanced is not None:
                 pairs.append((self.graph.advanced, scope))
-            self._put(scope, (Tags(pairs, flat[1]), form, number), since)
+            self._put(scope, (Tags(pairs, flat[1]), form, number, since), since)
 
-    def _put(self, scope: str, item: "tuple[Tags, Event, int]", since: int) -> None:
+    def _producer(self, scope: str, event: "Event") -> str:
         outlet = self._outlets.get(scope)
-        policy = None if outlet is None else outlet.policy_of(item[1])
-        producer = producer_of(scope, "" if policy is None else policy.key())
+        policy = None if outlet is None else outlet.policy_of(event)
+        return producer_of(scope, "" if policy is None else policy.key(), self.name)
+
+    def _put(self, scope: str, item: "_Item", since: int) -> None:
+        outlet = self._outlets.get(scope)
+        producer = self._producer(scope, item[1])
         if item[2] <= self._highest(producer):
             self.count("released before")
             return
         verdict = NOW if outlet is None else outlet.offer(item[1], item, since)
         if verdict == NOW:
-            self._ready.append(_released(producer, item))
+            self._ready.append((producer, item))
         self.count("dropped: too much is held" if verdict == FULL else "held")
 
     def due(self, now: int) -> "list[Released]":
         """What is to be published now, in this order."""
         for scope in sorted(self._outlets):
-            outlet = self._outlets[scope]
-            for item in outlet.due(now):
-                policy = outlet.policy_of(item[1])
-                self._ready.append(_released(producer_of(scope, "" if policy is None else policy.key()), item))
+            self._ready += [(self._producer(scope, item[1]), item) for item in self._outlets[scope].due(now)]
         found = []
         ready, self._ready = self._ready, []
-        for one in ready:
-            expires = one[2].attrs.get("Expires")
+        for producer, item in ready:
+            tags, form, _, since = item
+            expires = form.attrs.get("Expires")
+            try:
+                event = _released(producer, item)
+            except LimitError:  # an event has so many attributes, and a name of a producer so many bytes
+                self.count(_TOO_LARGE)
+                continue
             if expires is not None and expires <= now:
                 self.count("dropped: expired while held")
+            elif self._silences(event, tags, since, now):
+                self.count("dropped: no longer a member")
             else:
                 self.count("released")
-                found.append(one)
+                found.append((producer, tags, event))
         return found
 
     def next_timeout(self, now: int) -> "int | None":
@@ -141,15 +173,24 @@ class Holder:
     def waiting(self, scope: str) -> int:
         return len(self._outlets[scope].waiting()) if scope in self._outlets else 0
 
+    def too_large(self) -> None:
+        """The last that was let go cannot be published."""
+        self.counts["released"] -= 1
+        self.count(_TOO_LARGE)
+
     def count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
 
 
-def _released(producer: str, item: "tuple[Tags, Event, int]") -> "Released":
-    tags, form, number = item
+def _released(producer: str, item: "_Item") -> "Event":
+    _, form, number, _ = item
+    if form.producer is None or form.seq is None:
+        raise LocalProtocolError(f"event {form.subject!r} has no identity, and is held")
     attrs = list(form.attrs.items())
+    if not form.producer.startswith(AGENT):
+        # Whatever it was set to: rights are asked by it.
+        attrs = [pair for pair in attrs if pair[0] != _BY] + [(_BY, form.producer)]
     if "OriginProducer" not in form.attrs:
-        if form.producer is None or form.seq is None:
-            raise LocalProtocolError(f"event {form.subject!r} has no identity, and is held")
+        attrs = [pair for pair in attrs if pair[0] != "OriginSeq"]
         attrs += [("OriginProducer", form.producer), ("OriginSeq", form.seq)]
-    return producer, tags, form.replace(attrs=attrs, producer=producer, seq=number)
+    return form.replace(attrs=attrs, producer=producer, seq=number)

@@ -68,6 +68,7 @@ class Interest:
         self._index = Index()
         self._changed = changed
         self._held: dict[str, dict[int, tuple[Filter, Tags]]] = {}
+        self._named: dict[tuple[str, str], int] = {}  # of a broker and a client that it has told by name: how many
 
     def __len__(self) -> int:
         return len(self._index)
@@ -80,19 +81,35 @@ class Interest:
             return False
         self._index.add((broker, key), condition)
         held[key] = (condition, tags)
+        if tags.who:
+            self._named[(broker, tags.who)] = self._named.get((broker, tags.who), 0) + 1
         self._changed(condition, True)
         return True
 
-    def remove(self, broker: str, key: int) -> None:
+    def remove(self, broker: str, key: int) -> str:
+        """The client of which nothing is left, if it was told by name."""
         found = self._held.get(broker, {}).pop(key, None)
-        if found is not None:
-            self._index.remove((broker, key))
-            self._changed(found[0], False)
+        if found is None:
+            return ""
+        self._index.remove((broker, key))
+        self._changed(found[0], False)
+        name = (broker, found[1].who)
+        if name not in self._named:
+            return ""
+        self._named[name] -= 1
+        if self._named[name]:
+            return ""
+        del self._named[name]
+        return name[1]
 
-    def forget(self, broker: str) -> None:
-        for key in list(self._held.get(broker, ())):
-            self.remove(broker, key)
+    def names(self, broker: str, client: str) -> bool:
+        return (broker, client) in self._named
+
+    def forget(self, broker: str) -> "list[str]":
+        """The clients that were told by name."""
+        gone = [self.remove(broker, key) for key in list(self._held.get(broker, ()))]
         self._held.pop(broker, None)
+        return [name for name in gone if name]
 
     def match(self, event: "Event") -> "set[tuple[str, Any]]":
         """The brokers that care, each with the tags of the subscriptions for which it does."""

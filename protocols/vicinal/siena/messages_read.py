@@ -284,6 +284,13 @@ def _name(value: "Any") -> str:
     return value
 
 
+def _client(value: "Any") -> str:
+    """Of a subscription: a durable one is its client's name, a slash and its own."""
+    if type(value) is not str or not 0 < len(value.encode()) <= 2 * MAX_NAME_BYTES + 1:
+        raise RemoteProtocolError(f"{_shown(value)} is not a client of 1 to {2 * MAX_NAME_BYTES + 1} bytes")
+    return value
+
+
 def _scope(value: "Any") -> str:
     if type(value) is not str or not 0 < len(value.encode()) <= limits.MAX_NAME_BYTES:
         raise RemoteProtocolError(f"{_shown(value)} is not a scope's name of 1 to {limits.MAX_NAME_BYTES} bytes")
@@ -346,7 +353,7 @@ def _content(value: "Any") -> "Any":
             raise RemoteProtocolError(f"event {event.subject!r} has no identity")
         return (_EVENTS[kind], event, _tags(body[2]))
     if kind == 1 and len(body) in (4, 5):
-        who = _name(body[4]) if len(body) == 5 else ""
+        who = _client(body[4]) if len(body) == 5 else ""
         return ("add", _uint(body[1]), _filter(body[2]), _tags(body[3], who))
     if kind == 2 and len(body) == 2:
         return ("remove", _uint(body[1]))
@@ -359,7 +366,7 @@ def _content(value: "Any") -> "Any":
     if kind == 8 and len(body) == 2:
         return ("mark", _uint(body[1]))
     if kind == 9 and len(body) == 3:
-        return ("load", _name(body[1]), _uint(body[2]))
+        return ("load", _client(body[1]), _uint(body[2]))
     raise RemoteProtocolError(f"{_shown(value)} is no packet")
 
 
@@ -386,7 +393,7 @@ def _chosen(value: "Any") -> "Any":
     flat = _list(value)
     if len(flat) < 2 or len(flat) % 2:
         raise RemoteProtocolError(f"{_shown(value)} is not an array of a client and a scope")
-    head = [_name(flat[0]) if flat[0] != "" else "", _scope(flat[1]) if flat[1] != "" else ""]
+    head = [_client(flat[0]) if flat[0] != "" else "", _scope(flat[1]) if flat[1] != "" else ""]
     return tuple(head + [_scope(name) for name in flat[2:]])
 
 

@@ -200,7 +200,7 @@ class Publishing(Governed):
     def _weigh(self, source: str, tags: "Tags", wanted: "Goal", now: int) -> None:
         if self.graph.weighs:
             client = chosen_of(wanted, len(tags.scopes))[0]
-            if client:
+            if client in self._keys:  # a neighbour may name anybody, and who was chosen may be gone
                 self.loads.gave(source, client, now)
 
     def next_timeout(self) -> "int | None":

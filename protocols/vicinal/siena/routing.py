@@ -214,7 +214,10 @@ class Routes(Spread):
             rows = [row for row in self._by_scope(journey, form).get(scope, ()) if row[1].who.startswith(AGENT)]
             if leaves and not rows:
                 self._count("dropped: nobody holds what leaves its scope")
-            for broker, tags in rows:
+            # While it goes over from one broker to another two may say that they hold: one gets it.
+            holder = self.graph.scopes[scope].holder
+            rows.sort(key=lambda row: (row[0] != holder, row[0]))
+            for broker, tags in rows[:1]:
                 # With all its scopes in the other dimensions: it is to be let go in them.
                 others = [name for pair in journey.all_others for name in pair] if leaves else []
                 self._route(journey, broker, tags, scope, form, (tags.who, scope if leaves else "") + tuple(others))
@@ -268,7 +271,9 @@ class Routes(Spread):
         path = journey.path(scope)
         advanced: Any = self.graph.advanced
         end: Any = (chosen,) if chosen[0] or chosen[1] else ()
-        if form is journey.event:
+        # Where some way would make another of it, or not let it in, it keeps to the one it took.
+        as_published = form is journey.event and self.graph.is_plain(path[0], scope)
+        if as_published:
             goals = [(others, wanted)]
         else:
             goals = [(others, detour) for detour in self._detours(journey.event, others, wanted)]
@@ -277,7 +282,7 @@ class Routes(Spread):
             if not journey.bottom or path[0] != scope:
                 tags = self._with_start(others, path[0])
                 at = [name for name, _ in tags.scopes].index(advanced)
-                full = goal[:at] + (scope if form is journey.event else path,) + goal[at:]
+                full = goal[:at] + (scope if as_published else path,) + goal[at:]
             route = (broker, form, tags, full + end)
             if not tags.scopes or not self._has_no_way(form, tags, broker, full):
                 if route not in journey.routes:

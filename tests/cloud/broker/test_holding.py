@@ -1,143 +1,119 @@
-"""What publishing policies hold back at one broker: with a disk that fails, without one, and when policies change."""
+"""What agents hold back at a broker with a disk: across starts, other deployments and holders, and failing disks."""
 
 import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cloud.broker.brokers import until
-from cloud.broker.inside import server
+from cloud.broker.brokers import balanced, until
+from cloud.broker.inside import Peer, server
 
 from vicinal.event import Event
-from vicinal_cloud.broker.client import connect
-from vicinal_cloud.broker.config import load
+from vicinal.limits import MAX_EVENT_BYTES
+from vicinal.scope.graph import Tags
+from vicinal_cloud.broker.server import Server
 
-DEPLOYMENT = """
-[[scope]]
-name = "town"
-dimension = "place"
+IN_S, IN_TOP = Tags({"m": "S"}), Tags({"m": "Top"})
+spec = pytest.mark.spec
 
+
+def scopes(publishing: str = "{ delay = 200 }", holder: str = "") -> str:
+    return f"""
 [[scope]]
-name = "yard"
-dimension = "place"
-supers = ["town"]
+name = "Top"
+dimension = "m"
+[[scope]]
+name = "S"
+dimension = "m"
+supers = ["Top"]
 output = "TRUE"
-publishing = [{ POLICY }]
+input = "FALSE"
+publishing = [{publishing}]
+{f'holder = "{holder}"' if holder else ""}
 """
 
 
-def deploy(folder: Path, policy: str) -> None:
-    (folder / "deployment.toml").write_text(DEPLOYMENT.replace("POLICY", policy))
+def event(seq: int, size: int = 1, subject: str = "X") -> Event:
+    return Event(subject, [("n", seq), ("bytes", b"x" * size)], {}, "car", seq)
 
 
-class Scene:
-    """Somebody in the yard who speaks, and somebody in the town who listens."""
-
-    def __init__(self, running: Any) -> None:
-        self.server = running
-        self.heard: list[int] = []
-
-    async def open(self) -> None:
-        address = str(self.server.addresses[0])
-        self.ear = await connect(address, "ear")
-        self.mouth = await connect(address, "mouth")
-        self.advert = await self.mouth.advertise("TRUE", {"place": "yard"})
-        subscription = await self.ear.subscribe("subject = 'Noise'", {"place": "town"})
-        self.task = asyncio.get_running_loop().create_task(self._listen(subscription))
-
-    async def _listen(self, subscription: Any) -> None:
-        async for delivery in subscription:
-            self.heard.append(delivery.event["n"])
-
-    async def say(self, *numbers: int, subject: str = "Noise") -> None:
-        for number in numbers:
-            await self.mouth.publish(Event(subject, {"n": number}), self.advert)
-
-    @property
-    def waiting(self) -> int:
-        found: dict[str, Any] = self.server.status()["held"]
-        return int(found["waiting"].get("yard", 0))
-
-    async def close(self) -> None:
-        self.task.cancel()
-        await self.ear.close()
-        await self.mouth.close()
+def running(folder: Path, text: str = "", **what: Any) -> Any:
+    (folder / "scopes.toml").write_text(text or scopes())
+    return server(folder, **{"log": True, "scopes": "scopes.toml", "join": ("Top", "S"), **what})
 
 
-WHAT: dict[str, Any] = {"join": ("town", "yard"), "scopes": "deployment.toml"}
+async def producer(one: Server) -> Peer:
+    found = await Peer.open(one, "car")
+    assert await found.ask("advertise", 1, "TRUE", IN_S) == 1
+    return found
 
 
-@pytest.mark.parametrize("log", [True, False])
-def test_until_a_condition_holds(tmp_path: Path, log: bool) -> None:
+async def listener(one: Server, durable: str | None = None) -> Peer:
+    found = await Peer.open(one, "home")
+    found.say(("credit", 1 << 20))
+    await found.ask("subscribe", 1, "TRUE", IN_TOP, durable, None)
+    return found
+
+
+async def heard(peer: Peer, count: int) -> list[Any]:
+    return [(await peer.next("deliver"))[2].attrs["OriginSeq"] for _ in range(count)]
+
+
+def test_what_is_too_large_to_be_stored_again_takes_nothing_with_it(tmp_path: Path) -> None:
     async def work() -> None:
-        deploy(tmp_path, "of = \"subject = 'Noise'\", until = \"subject = 'Open'\", closed_by = \"subject = 'Close'\"")
-        async with server(tmp_path, log=log, **WHAT) as running:
-            scene = Scene(running)
-            await scene.open()
-            await scene.say(1, 2, 3)
-            await until(lambda: scene.waiting == 3, "all wait")
-            assert scene.heard == []
-            await scene.say(0, subject="Open")
-            await until(lambda: scene.heard == [1, 2, 3], "the gate is open")
-            await scene.say(4)
-            await until(lambda: scene.heard == [1, 2, 3, 4], "and stays so")
-            await scene.say(0, subject="Close")
-            await scene.say(5)
-            await until(lambda: scene.waiting == 1, "until it is closed")
-            await scene.close()
+        async with running(tmp_path) as one:
+            home, car = await listener(one), await producer(one)
+            for seq, size in ((1, 1), (2, MAX_EVENT_BYTES - 90), (3, 1)):
+                await car.ask("publish", seq, 1, event(seq, size))
+            assert await heard(home, 2) == [1, 3]
+            counts = one.status()["held"]
+            assert (counts["released"], counts["dropped: too large to be let go"]) == (2, 1)
+            await until(lambda: balanced(one.status()))
 
     asyncio.run(work())
 
 
-def test_what_the_disk_refuses_is_not_overtaken(tmp_path: Path) -> None:
+@spec("SCOPE-34")
+def test_what_was_let_go_and_waits_in_a_log_is_not_heard_of_who_was_revoked(tmp_path: Path) -> None:
     async def work() -> None:
-        deploy(tmp_path, "until = \"subject = 'Open'\"")
-        async with server(tmp_path, log=True, **WHAT) as running:
-            scene = Scene(running)
-            await scene.open()
-            await scene.say(1, 2, 3)
-            await until(lambda: scene.waiting == 3, "all wait")
-            storage = running.node.storage
-            submit, refused = storage.submit, []
-
-            def failing(entries: Any) -> Any:
-                if len(refused) < 2 and any(one.producer.startswith("@") for one in entries):
-                    refused.append(len(entries))
-                    done = asyncio.get_running_loop().create_future()
-                    done.set_result(["the disk failed: on purpose"] * len(entries))
-                    return done
-                return submit(entries)
-
-            storage.submit = failing
-            await scene.say(0, subject="Open")
-            await until(lambda: refused, "the disk has refused")
-            await scene.say(4, 5)
-            await until(lambda: len(scene.heard) >= 5, "all come in the end")
-            assert scene.heard == [1, 2, 3, 4, 5]
-            await scene.close()
+        async with running(tmp_path) as one:
+            home, car = await listener(one, "all"), await producer(one)
+            await car.ask("publish", 1, 1, event(1))
+            assert await heard(home, 1) == [1]
+            home.writer.close()
+            await until(lambda: "home" not in one.node.sessions)
+            await car.ask("publish", 2, 1, event(2))
+            await until(lambda: one.status()["held"]["released"] == 2)
+            await until(lambda: one.status()["log"]["durable"][-1]["next"] == 2)
+            now = one.node.now() + 1
+            one.node.engine.administer(("revoke", "car", now), now)
+            one.node.pump()
+            bus = await Peer.open(one, "bus")
+            assert await bus.ask("advertise", 1, "TRUE", IN_S) == 1
+            again = await Peer.open(one, "home")
+            again.say(("credit", 1 << 20))
+            await again.ask("subscribe", 1, "TRUE", IN_TOP, "all", 0)
+            await bus.ask("publish", 2, 1, Event("X", (), {}, "bus", 7))
+            assert await heard(again, 1) == [7]
 
     asyncio.run(work())
 
 
-def test_other_policies(tmp_path: Path) -> None:
-    """What waits goes on waiting under the policy that is there now, from when it came; without any it goes."""
-
+@spec("SCOPE-43")
+def test_a_broker_that_holds_no_more_after_a_start_lets_go_what_it_has(tmp_path: Path) -> None:
     async def work() -> None:
-        deploy(tmp_path, "delay = 3_600_000")
-        async with server(tmp_path, log=True, **WHAT) as running:
-            scene = Scene(running)
-            await scene.open()
-            await scene.say(1, 2)
-            await until(lambda: scene.waiting == 2, "both wait")
-            deploy(tmp_path, "delay = 7_200_000")
-            running.reload(load(tmp_path / "b1.toml"))
-            await until(lambda: scene.waiting == 2, "they wait on")
-            assert scene.heard == []
-            deploy(tmp_path, "delay = 1")
-            running.reload(load(tmp_path / "b1.toml"))
-            await until(lambda: scene.heard == [1, 2], "it was long ago")
-            await scene.say(3)
-            await until(lambda: scene.heard == [1, 2, 3], "and so with the next")
-            await scene.close()
+        async with running(tmp_path, scopes("{ delay = 3_000 }")) as one:
+            car = await producer(one)
+            await car.ask("publish", 1, 1, event(1))
+            await until(lambda: one.status()["held"].get("held") == 1)
+            assert "released" not in one.status()["held"]
+        async with running(tmp_path, scopes("{ delay = 3_000 }", "b2")) as one:
+            home, car = await listener(one), await producer(one)
+            assert await heard(home, 1) == [1]  # what it has it lets go
+            await car.ask("publish", 2, 1, event(2))
+            assert one.node.engine.counts["dropped: nobody holds what leaves its scope"] == 1
+            assert not [client for client in one.node.engine.clients() if client.startswith("@")]
+            (held,) = one.status()["log"]["durable"]
+            assert held["next"] == 1
 
     asyncio.run(work())

@@ -83,3 +83,36 @@ def test_nothing_is_told_when_nothing_has_changed() -> None:
     assert loads.reports(1000 + 2 * REPORT_EVERY) == []
     loads.forget("c")
     assert loads.reports(1000 + 3 * REPORT_EVERY) == []
+
+
+def test_nothing_is_kept_of_clients_that_are_gone_or_never_were() -> None:
+    shop = Workshop()
+    near, far = shop.network.brokers["B0"], shop.network.brokers["B1"]
+    for number in range(100):
+        far.subscribe(f"w{number}", Filter("TRUE"), WORK, shop.network.now)
+        shop.network.pump("B1")
+        shop.network.settle()
+        shop.publish(3, 1)
+        far.drop_client(f"w{number}", shop.network.now)  # some of it is still on its way
+        shop.network.pump("B1")
+        shop.network.settle()
+        far._stream("B0").put(("load", f"nobody{number}", 5))
+        far._flush(["B0"], shop.network.now)
+        shop.network.pump("B1")
+        shop.network.settle()
+    routes = near._routes
+    assert set(routes._outstanding) | set(routes._done) <= {"near\0B0", "far\0B1"}
+    assert {client for _, client in far.loads._given} <= {"far"}
+    assert len(near.interest._named) == 1
+
+
+def test_another_subscription_is_no_work_done() -> None:
+    """Who is stuck does not get more by asking for more."""
+    shop = Workshop()
+    for broker in shop.network.brokers.values():
+        broker.loads.backlog = lambda client: shop.got["far"] if client == "far" else 0
+    for _ in range(20):
+        shop.network.brokers["B1"].subscribe("far", Filter(f"n = {shop.seq}"), WORK, shop.network.now)
+        shop.network.pump("B1")
+        shop.publish(5, 2 * REPORT_EVERY)
+    assert shop.got["far"] <= 2

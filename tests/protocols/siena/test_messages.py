@@ -268,3 +268,17 @@ def test_damaged_messages_are_refused_or_mean_something(message: tuple[Any, ...]
     else:
         offset = 0
     assert 0 <= offset <= len(data)
+
+
+@spec("OVER-25")
+def test_clients_are_told_by_the_whole_name_of_a_durable_subscription() -> None:
+    who = "c" * messages.MAX_NAME_BYTES + "/" + "d" * messages.MAX_NAME_BYTES
+    one = [("b2", 1, 1, 1, ())]
+    tags = Tags([("d", "S")], who=who)
+    added = ("packets", 1, "b1", 1, (), ("add", 1, Filter("TRUE"), tags), one, ())
+    load = ("packets", 1, "b1", 1, (), ("load", who, 5), one, ())
+    to = [("b2", 1, 1, 1, ("S", (who, "")))]
+    chosen = ("packets", 1, "b1", 1, (("S", True),), ("event", SPEED, Tags([("d", "S")])), to, ())
+    for message in (added, load, chosen):
+        data = encode(message)
+        assert decode(data) == message

@@ -49,7 +49,7 @@ class Network:
         """A broker without memory."""
         self._incarnations += 1
         broker = self.brokers[name] = Broker(name, self._incarnations, self.graph, self.trace, self.pruning)
-        self.holders[name] = Holder(self.graph, broker.last_published)
+        self.holders[name] = Holder(name, self.graph, broker.last_published, broker.silences)
         self.stopped.discard(name)
         self.pump(name)
         return broker
