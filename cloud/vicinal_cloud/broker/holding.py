@@ -40,6 +40,7 @@ class Holding:
         self._agents: dict[str, asyncio.Task[None] | None] = {}
         self._known: Any = None
         self._started = False
+        self._stuck: dict[str, list[_Insider]] = {}  # by producer: what the disk did not take, in its order
         self._number = node.now() * 1000  # of what is in memory only: greater than before a restart
 
     def update(self) -> None:
@@ -128,8 +129,12 @@ class Holding:
             self._timer = None
         due = self.holder.due(node.now())
         for producer, tags, event in due:
+            insider = _Insider(producer, tags, event, self._refused)
+            if producer in self._stuck:
+                self._stuck[producer].append(insider)  # behind what the disk did not take: in the order of numbers
+                continue
             try:
-                node.publishing.publish_inside(_Insider(producer, tags, event, self._refused), tags, event)
+                node.publishing.publish_inside(insider, tags, event)
             except LimitError as error:
                 self.holder.too_large()
                 _log.warning("what %s lets go: %s", producer, error)
@@ -139,12 +144,24 @@ class Holding:
         if following is not None:
             self._timer = self._loop.call_later(max(following - node.now(), 0) / 1000, self.release)
 
-    def _refused(self, insider: "_Insider") -> None:
+    def _refused(self, insider: "_Insider", reason: str) -> None:
         """The disk did not take it: it is tried again, in its place."""
-        self._loop.call_later(_AGAIN, self._try_again, insider)
+        _log.warning("what %s lets go: %s", insider.name, reason)
+        self._node.counters.refused["let go, and not stored"] += 1
+        if insider.name not in self._stuck:
+            self._stuck[insider.name] = []
+            self._loop.call_later(_AGAIN, self._try_again, insider.name)
+        self._stuck[insider.name].append(insider)
 
-    def _try_again(self, insider: "_Insider") -> None:
-        self._node.publishing.publish_inside(insider, insider.tags, insider.event)
+    def _try_again(self, producer: str) -> None:
+        highest = self._highest(producer)
+        for insider in self._stuck.pop(producer):
+            if (insider.event.seq or 0) <= highest:
+                # What was on its way to the disk behind it was taken: under this name it never will be.
+                self.holder.counts["released"] -= 1
+                self.holder.count("dropped: the disk took what came after it")
+                continue
+            self._node.publishing.publish_inside(insider, insider.tags, insider.event)
         self._node.pump()
 
     def _highest(self, producer: str) -> int:
@@ -172,8 +189,8 @@ class _NoLink:
 
     backlog = 0
 
-    def flush(self) -> None:
-        pass
+    def flush(self) -> int:
+        return 0
 
 
 class _Insider:
@@ -181,7 +198,7 @@ class _Insider:
 
     link: Any = _NoLink()
 
-    def __init__(self, name: str, tags: Tags, event: Event, refused: Callable[["_Insider"], None]) -> None:
+    def __init__(self, name: str, tags: Tags, event: Event, refused: Callable[["_Insider", str], None]) -> None:
         self.name = name
         self.tags = tags
         self.event = event
@@ -191,4 +208,4 @@ class _Insider:
         pass
 
     def refuse(self, request: int | None, reason: str) -> None:
-        self._refused(self)
+        self._refused(self, reason)
