@@ -184,6 +184,10 @@ class _Lane:
                 self.answered(insider, True)
         node.pump()
 
+    def refused(self, reason: str) -> None:
+        _log.warning("what %s lets go is tried again: %s", self._producer, reason)
+        self._holding.node.counters.refused["let go, and not stored"] += 1
+
     def answered(self, insider: "Insider", accepted: bool) -> None:
         self._under_way -= 1
         if not accepted:
@@ -214,5 +218,5 @@ class Insider:
         self._lane.answered(self, accepted)
 
     def refuse(self, request: int | None, reason: str) -> None:
-        _log.error("what a scope lets go is tried again: %s", reason)
+        self._lane.refused(reason)
         self._lane.answered(self, False)

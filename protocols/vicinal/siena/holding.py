@@ -104,6 +104,7 @@ class Holder:
                     self._outlets[name].inherit(before[name])
         for name, old in before.items():
             for since, item in old.waiting():
+                self.counts["held"] -= 1  # it is counted again
                 self._put(name, item, since)
 
     def take(self, agent: str, event: "Event", number: int, since: int) -> None:
@@ -122,28 +123,40 @@ class Holder:
             pairs = list(zip(flat[2::2], flat[3::2]))
             if self.graph.advanced is not None:
                 pairs.append((self.graph.advanced, scope))
-            self._put(scope, (Tags(pairs, flat[1]), form, number, since), since)
+            item = (Tags(pairs, flat[1]), form, number, since)
+            if self._is_released(scope, item):
+                self.count("released before")
+            else:
+                self._put(scope, item, since)
 
-    def _producer(self, scope: str, event: "Event") -> str:
+    def _producer(self, scope: str, item: "_Item") -> str:
+        """The policy's; where that has let go a later one, which came to it from another policy, one that has not."""
         outlet = self._outlets.get(scope)
-        policy = None if outlet is None else outlet.policy_of(event)
-        return producer_of(scope, "" if policy is None else policy.key(), self.name)
+        policy = None if outlet is None else outlet.policy_of(item[1])
+        key = "" if policy is None else policy.key()
+        name, again = producer_of(scope, key, self.name), 0
+        while item[2] <= self._highest(name):
+            again += 1
+            name = producer_of(scope, f"{key} {again}", self.name)
+        return name
+
+    def _is_released(self, scope: str, item: "_Item") -> bool:
+        """Before a start, under the policy that is there now."""
+        outlet = self._outlets.get(scope)
+        policy = None if outlet is None else outlet.policy_of(item[1])
+        return item[2] <= self._highest(producer_of(scope, "" if policy is None else policy.key(), self.name))
 
     def _put(self, scope: str, item: "_Item", since: int) -> None:
         outlet = self._outlets.get(scope)
-        producer = self._producer(scope, item[1])
-        if item[2] <= self._highest(producer):
-            self.count("released before")
-            return
         verdict = NOW if outlet is None else outlet.offer(item[1], item, since)
         if verdict == NOW:
-            self._ready.append((producer, item))
+            self._ready.append((self._producer(scope, item), item))
         self.count("dropped: too much is held" if verdict == FULL else "held")
 
     def due(self, now: int) -> "list[Released]":
         """What is to be published now, in this order."""
         for scope in sorted(self._outlets):
-            self._ready += [(self._producer(scope, item[1]), item) for item in self._outlets[scope].due(now)]
+            self._ready += [(self._producer(scope, item), item) for item in self._outlets[scope].due(now)]
         found = []
         ready, self._ready = self._ready, []
         for producer, item in ready:

@@ -117,3 +117,29 @@ def test_a_broker_that_holds_no_more_after_a_start_lets_go_what_it_has(tmp_path:
             assert held["next"] == 1
 
     asyncio.run(work())
+
+
+def test_what_the_disk_does_not_take_is_let_go_later_in_its_order(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with running(tmp_path, scopes("{ delay = 300 }")) as one:
+            home, car = await listener(one), await producer(one)
+            storage: Any = one.node.storage
+            real, refused = storage.submit, []
+
+            def submit(entries: Any) -> Any:
+                if refused or not entries[0].producer.startswith("@"):
+                    return real(entries)
+                refused.extend(entries)
+                found = asyncio.get_running_loop().create_future()
+                found.set_result(["there is no space"] * len(entries))
+                return found
+
+            storage.submit = submit
+            await car.ask("publish", 1, 1, event(1))
+            await until(lambda: refused)
+            await car.ask("publish", 2, 1, event(2))
+            assert await heard(home, 2) == [1, 2]
+            await until(lambda: balanced(one.status()))
+            assert one.status()["publishes"]["refused"] == {"let go, and not stored": 1}
+
+    asyncio.run(work())

@@ -155,3 +155,22 @@ def test_while_two_say_that_they_hold_one_gets_it(holder: str) -> None:
     two.network.settle()
     assert two.seqs() == [1]
     assert two.network.holders[holder or "b1"].counts == {"held": 1, "released": 1}
+
+
+@spec("SCOPE-25")
+def test_what_waits_is_let_go_by_a_policy_that_has_let_go_later_ones() -> None:
+    first = Publishing(of=Filter("$Slow = TRUE"), until=Filter("subject = 'Go'"))
+    two = Two(world(first, Publishing(delay=10)))
+    two.publish(1, Slow=True)
+    two.pass_time()
+    two.publish(2)
+    two.network.settle()
+    assert two.seqs() == [2]
+    graph = world(Publishing(delay=10))
+    for name in ("b1", "b2"):
+        two.network.brokers[name].use_graph(graph, two.network.now)
+        two.network.holders[name].use_graph(graph)
+    two.pump()
+    two.network.settle()
+    assert two.seqs() == [2, 1]
+    assert two.network.holders["b1"].counts == {"held": 2, "released": 2}
