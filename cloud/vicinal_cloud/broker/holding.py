@@ -18,6 +18,7 @@ from vicinal.siena.broker import Refused
 from vicinal.siena.holding import AGENT, Holder, agent_of, scope_of_agent
 
 from ..log.scoped import event_of
+from .checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from .node import Node
@@ -39,6 +40,9 @@ class Holding:
         self._timer: asyncio.TimerHandle | None = None
         self._agents: dict[str, asyncio.Task[None] | None] = {}
         self._lanes: dict[str, _Lane] = {}  # by the producer that things are let go under
+        directory = None if node.storage is None else node.storage.directory
+        self.checkpoint = Checkpoint(None if directory is None else directory / "held.json")
+        self.holder.dropped = self._dropped
         self._known: Any = None
         self._started = False
         self._number = node.now() * 1000  # of what is in memory only: greater than before a restart
@@ -100,11 +104,20 @@ class Holding:
     async def _follow(self, agent: str, commits: Any) -> None:
         async for record in commits.follow(commits.log.first):
             try:
-                self.holder.take(agent, event_of(record), record.offset, record.time)
+                done = self.checkpoint.is_done(agent, record.offset)
+                waits = self.holder.take(agent, event_of(record), record.offset, record.time, done)
+                self.checkpoint.took(agent, record.offset, waits)
                 self.release()
             except Exception:  # whatever it is, it must not keep back what comes after it
                 self.holder.count("dropped: not readable")
                 _log.exception("offset %d of what %s holds", record.offset, agent)
+
+    def _dropped(self, scope: str, number: int) -> None:
+        self.checkpoint.done(agent_of(scope), number)
+
+    def let_go(self, producer: str, event: Event) -> None:
+        """It is on disk."""
+        self.checkpoint.done(agent_of(scope_of_agent(producer)), event.seq or 0)
 
     def took(self, agent: str, event: Event) -> None:
         """Of an agent that has no disk."""
@@ -136,6 +149,7 @@ class Holding:
         return {"waiting": {scope: self.holder.waiting(scope) for scope in scopes}, **self.holder.counts}
 
     def close(self) -> None:
+        self.checkpoint.write()
         if self._timer is not None:
             self._timer.cancel()
         for task in self._agents.values():
@@ -190,7 +204,9 @@ class _Lane:
 
     def answered(self, insider: "Insider", accepted: bool) -> None:
         self._under_way -= 1
-        if not accepted:
+        if accepted:
+            self._holding.let_go(self._producer, insider.event)
+        else:
             self._refused.append((insider.tags, insider.event))
         if self._under_way:
             return

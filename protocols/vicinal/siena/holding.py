@@ -89,6 +89,8 @@ class Holder:
         """held = released + waiting + dropped: ..."""
         self._highest = highest
         self._silences = silences
+        self.dropped: Callable[[str, int], None] = _nothing
+        """is told of what will not be let go: the scope, and its number"""
         self._outlets: dict[str, Outlet] = {}
         self._ready: list[tuple[str, _Item]] = []
         self.use_graph(graph)
@@ -107,8 +109,9 @@ class Holder:
                 self.counts["held"] -= 1  # it is counted again
                 self._put(name, item, since)
 
-    def take(self, agent: str, event: "Event", number: int, since: int) -> None:
-        """What an agent got, at a time: `number` grows for each agent, over restarts too."""
+    def take(self, agent: str, event: "Event", number: int, since: int, done: bool = False) -> bool:
+        """What an agent got, at a time: `number` grows for each agent, over restarts too. `done`: of it only the
+        conditions that it opened or closed count. Whether it is to be let go."""
         from ..wire import decode
 
         scope = scope_of_agent(agent)
@@ -119,7 +122,7 @@ class Holder:
         outlet = self._outlets.get(scope)
         if outlet is not None:
             outlet.saw(form)
-        if flat[0]:
+        if flat[0] and not done:
             pairs = list(zip(flat[2::2], flat[3::2]))
             if self.graph.advanced is not None:
                 pairs.append((self.graph.advanced, scope))
@@ -127,7 +130,8 @@ class Holder:
             if self._is_released(scope, item):
                 self.count("released before")
             else:
-                self._put(scope, item, since)
+                return self._put(scope, item, since)
+        return False
 
     def _producer(self, scope: str, item: "_Item") -> str:
         """The policy's; where that has let go a later one, which came to it from another policy, one that has not."""
@@ -146,12 +150,15 @@ class Holder:
         policy = None if outlet is None else outlet.policy_of(item[1])
         return item[2] <= self._highest(producer_of(scope, "" if policy is None else policy.key(), self.name))
 
-    def _put(self, scope: str, item: "_Item", since: int) -> None:
+    def _put(self, scope: str, item: "_Item", since: int) -> bool:
         outlet = self._outlets.get(scope)
         verdict = NOW if outlet is None else outlet.offer(item[1], item, since)
         if verdict == NOW:
             self._ready.append((self._producer(scope, item), item))
         self.count("dropped: too much is held" if verdict == FULL else "held")
+        if verdict == FULL:
+            self.dropped(scope, item[2])
+        return verdict != FULL
 
     def due(self, now: int) -> "list[Released]":
         """What is to be published now, in this order."""
@@ -166,11 +173,14 @@ class Holder:
                 event = _released(producer, item)
             except LimitError:  # an event has so many attributes, and a name of a producer so many bytes
                 self.count(_TOO_LARGE)
+                self.dropped(scope_of_agent(producer), item[2])
                 continue
             if expires is not None and expires <= now:
                 self.count("dropped: expired while held")
+                self.dropped(scope_of_agent(producer), item[2])
             elif self._silences(event, tags, since, now):
                 self.count("dropped: no longer a member")
+                self.dropped(scope_of_agent(producer), item[2])
             else:
                 self.count("released")
                 found.append((producer, tags, event))
@@ -207,3 +217,7 @@ def _released(producer: str, item: "_Item") -> "Event":
         attrs = [pair for pair in attrs if pair[0] != "OriginSeq"]
         attrs += [("OriginProducer", form.producer), ("OriginSeq", form.seq)]
     return form.replace(attrs=attrs, producer=producer, seq=number)
+
+
+def _nothing(scope: str, number: int) -> None:
+    pass

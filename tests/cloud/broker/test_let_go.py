@@ -141,3 +141,43 @@ def test_other_policies(tmp_path: Path) -> None:
             await scene.close()
 
     asyncio.run(work())
+
+
+def test_another_policy_at_the_next_start_lets_nothing_go_again(tmp_path: Path) -> None:
+    async def work() -> None:
+        deploy(tmp_path, "delay = 50")
+        async with server(tmp_path, log=True, **WHAT) as running:
+            scene = Scene(running)
+            await scene.open()
+            await scene.say(1, 2, 3)
+            await until(lambda: scene.heard == [1, 2, 3], "all come")
+            await scene.close()
+        deploy(tmp_path, "delay = 60")
+        async with server(tmp_path, log=True, **WHAT) as running:
+            scene = Scene(running)
+            await scene.open()
+            await scene.say(4)
+            await until(lambda: 4 in scene.heard, "the next comes")
+            assert scene.heard == [4]
+            await scene.close()
+
+    asyncio.run(work())
+
+
+def test_what_waited_when_it_ended_is_let_go_by_another_policy(tmp_path: Path) -> None:
+    async def work() -> None:
+        deploy(tmp_path, "of = \"subject = 'Noise'\", until = \"subject = 'Open'\"")
+        async with server(tmp_path, log=True, **WHAT) as running:
+            scene = Scene(running)
+            await scene.open()
+            await scene.say(1, 2)
+            await until(lambda: scene.waiting == 2, "both wait")
+            await scene.close()
+        deploy(tmp_path, "delay = 6_000")
+        async with server(tmp_path, log=True, **WHAT) as running:
+            scene = Scene(running)
+            await scene.open()
+            await until(lambda: scene.heard == [1, 2], "both come")
+            await scene.close()
+
+    asyncio.run(work())
