@@ -33,7 +33,7 @@ from .clock import clock
 from .dial import CannotConnect, backoff, dial
 from .link import Link
 
-__all__ = ["Advertisement", "Client", "Closed", "Delivery", "Refused", "Subscription", "connect"]
+__all__ = ["Advertisement", "Client", "Closed", "Delivery", "Handle", "Refused", "Subscription", "connect"]
 
 # Deliveries under way to us; granted again by halves. Publishes under way from us.
 CREDIT = 1024
@@ -87,6 +87,8 @@ class Client:
         self.last = -1
         """the highest seq of ours that the broker knew when we connected"""
         self.now = clock()
+        self.on_ended: Callable[[Handle, str], None] | None = None
+        """called with an advertisement or a subscription that we may no longer have, and why"""
         self._tls = tls
         self._token = token
         self._told: dict[int, list[str]] = {}
@@ -166,6 +168,8 @@ class Client:
             await self._room.wait()
         if self._closed is not None:
             raise self._closed
+        if advertisement.error is not None:
+            raise advertisement.error
         if event.producer is None:
             self._seq += 1
             event = event.stamp(self.name, self._seq)
@@ -193,6 +197,8 @@ class Client:
             await self._room.wait()
         if self._closed is not None:
             raise self._closed
+        if advertisement.error is not None:
+            raise advertisement.error
         done: asyncio.Future[dict[int, BaseException]] = asyncio.get_running_loop().create_future()
 
         def told(errors: dict[int, BaseException]) -> None:
@@ -451,6 +457,8 @@ class Client:
             self._handles.remove(handle)
             handle.number = None
             handle.end(Refused(reason))
+            if self.on_ended is not None:
+                self.on_ended(handle, reason)
 
     def _delivered(self, message: tuple[Any, ...]) -> None:
         _, keys, event, offset, trail = message
@@ -494,7 +502,7 @@ class Client:
                 future.set_exception(ConnectionResetError(reason))
         self._answers.clear()
         self._pongs.clear()
-        if code in _FINAL:
+        if code in _FINAL or not (self._reconnect or code in (LOST, NORMAL)):
             self._give_up(Closed(f"{self.address}: {why}: {reason}"))
         self._lost.set()
 

@@ -55,7 +55,11 @@ class Lane:
         self._at_once: dict[int, tuple[list[Event], list[Answered]]] = {}  # by the first number
 
     def advertised(self, subject: str) -> Advertisement | None:
-        return self._adverts.get(subject) or self._adverts.get("")
+        for key in (subject, ""):
+            found = self._adverts.get(key)
+            if found is not None and found.error is None:
+                return found
+        return None
 
     async def advertise(self, subject: str) -> Advertisement:
         found = self.advertised(subject)

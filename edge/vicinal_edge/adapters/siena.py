@@ -42,7 +42,7 @@ from vicinal.federation.capabilities import Capabilities
 from vicinal.filter import Filter
 from vicinal.tables_cpython import Table
 from vicinal_cloud.broker.address import Tls, parse
-from vicinal_cloud.broker.client import Client, Subscription, connect
+from vicinal_cloud.broker.client import Client, Handle, Subscription, connect
 
 from ..adapter import Adapter, Answered, Port, Refused, Result, Unavailable
 from ._lane import Lane, OutOfOrder, asked, settle
@@ -148,6 +148,7 @@ class SienaAdapter(Adapter):
     async def _open(self, suffix: str) -> Lane:
         port = self._there()
         client = await self._dial(self._name + suffix)
+        client.on_ended = self._ended
         found = self._lanes[suffix] = Lane(client, self._scopes, self._rest)
         if not suffix:
             # The clock is for those who have lost the file, and whose broker has forgotten them.
@@ -159,11 +160,24 @@ class SienaAdapter(Adapter):
         reasons = []
         for address in self.addresses:
             try:
-                token = None if self._token_file is None else self._token_file.read_text().strip()
-                return await connect(address, name, self._tls, reconnect=False, token=token)
+                return await connect(address, name, self._tls, reconnect=False, token=self._read_token())
             except (VicinalError, OSError) as error:
                 reasons.append(str(error))
         raise Unavailable(f"{self.service}: {'; '.join(reasons)}")
+
+    def _read_token(self) -> str | None:
+        """Each time: whoever renews tokens writes them there."""
+        file = self._token_file
+        try:
+            return None if file is None else file.read_text(encoding="ascii").strip()
+        except UnicodeDecodeError as error:
+            raise Unavailable(f"{file} holds no token") from error
+
+    def _ended(self, handle: Handle, reason: str) -> None:
+        """We may no longer. What is advertised is asked for again with the next event; what is subscribed to the
+        gateway asks for again when it connects anew, and is told why not."""
+        if isinstance(handle, Subscription):
+            self._lose(reason)
 
     async def _watch(self, client: Client) -> None:
         error = await client.gone()

@@ -475,6 +475,7 @@ def test_a_certificate_is_good_for_the_lanes_too(brokers: Brokers, tmp_path: Pat
         ({"address": []}, "address is empty"),
         ({"address": [7]}, "address has 7, want strings"),
         ({"address": "tcp://x", "ca": "no.pem"}, "ca is 'no.pem', which is no file"),
+        ({"address": "tcp://x", "token": "no.token"}, "token is 'no.token', which is no file"),
         ({"address": "tcp://x", "client": "a/b"}, "client is 'a/b', want 1 to 49 bytes without / and ~"),
         ({"address": "tcp://x", "client": "a" * 60}, "want 1 to 49 bytes"),
         ({"address": "tcp://x", "scopes": {"geography": 7}}, "scopes has geography = 7"),

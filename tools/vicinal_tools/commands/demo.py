@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shlex
 import shutil
 import tempfile
 import time
@@ -14,6 +15,7 @@ import click
 from ..overlay import Failed
 
 if TYPE_CHECKING:
+    from ..demo.city import City
     from ..demo.show import Show, Summary
 
 __all__ = ["command"]
@@ -68,6 +70,7 @@ def command(
         try:
             show.start(lambda what: tell(f"{time.monotonic() - begun:5.1f} s  starting: {what}"))
             tell(f"{time.monotonic() - begun:5.1f} s  {vehicles} vehicles drive through Aldermere: {city.address}")
+            tell(_who_may_see_plates(city))
             if not no_browser and not as_json:
                 click.launch(city.address)
             _run(show, seconds, as_json)
@@ -85,6 +88,20 @@ def command(
     else:
         _print(found)
     ctx.exit(0 if found.holds else 1)
+
+
+def _who_may_see_plates(city: "City") -> str:
+    """How to ask. The brokers are there while it runs, the file of scopes afterwards too, with --keep."""
+    from ..demo.files import ADMINISTRATOR, BROKERS, OFFICE
+
+    plan = city.plan
+    event = '{"subject": "Speed", "params": {"license_no": "00D1234", "rate": 57.0}}'
+    return (
+        f"Who may see plates? Not the planner, but {OFFICE}. While it runs:\n"
+        f"  vicinal scope explain tcp://127.0.0.1:{plan.brokers[BROKERS[0]]} --token-file "
+        f"{shlex.quote(str(plan.folder / f'{ADMINISTRATOR}.token'))} --from {next(iter(plan.network.monitors))} "
+        f"--to planner --event '{event}'"
+    )
 
 
 @contextlib.contextmanager
