@@ -53,8 +53,10 @@ class Reach:
         from vicinal_cloud.broker.client import connect
 
         file = self.token_file
+        if file is not None:
+            read_token(file)  # its own kind errors; afterwards a file that is not there is waited for
         # Read for each connection: whoever renews tokens writes them there.
-        token = None if file is None else lambda: read_token(file)
+        token = None if file is None else lambda: Path(file).read_text(encoding="ascii").strip()
         chosen = name or self.name
         return await connect(broker or self.broker, chosen, Tls(*self._files), reconnect=reconnect, token=token)
 

@@ -301,7 +301,10 @@ class Client:
         self._welcome = asyncio.get_running_loop().create_future()
         hello: tuple[Any, ...] = ("hello", VERSION, CLIENT, self.name)
         if self._token is not None:
-            hello += (self._token if isinstance(self._token, str) else self._token(),)
+            try:
+                hello += (self._token if isinstance(self._token, str) else self._token(),)
+            except (OSError, ValueError) as error:  # it may be there again the next time
+                raise CannotConnect(f"{self.address}: there is no token to show: {error}") from error
         self._link = await self._dial(Connection(self.now(), hello))
         try:
             async with asyncio.timeout(10):

@@ -11,29 +11,33 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from cloud.broker.brokers import COMMAND, PATIENCE, Brokers, until
+from cloud.broker.brokers import COMMAND, PATIENCE, Brokers, free_port, until
+from cloud.broker.issuing import IDENTITY, Issuing
 from cloud.traffic.world import LAT, LON, network
 
 from vicinal.control import SUBJECT, Answer, from_event
 from vicinal.event import Event
 from vicinal_cloud.broker.client import Advertisement, Client, connect
+from vicinal_cloud.traffic.office import monitor_of
+from vicinal_cloud.traffic.paths import Path as Route
+from vicinal_cloud.traffic.paths import Paths, hops_of
 from vicinal_tools.main import cli
 
 
 class OfficeProcess:
-    def __init__(self, folder: Path, broker: str) -> None:
+    def __init__(self, folder: Path, broker: str, more: str = "") -> None:
         (folder / "town.geojson").write_text(json.dumps(network().geojson()))
         self.file = folder / "office.toml"
         self.file.write_text(
-            f'[office]\nnetwork = "town.geojson"\nbroker = "{broker}"\n[listen]\naddress = "http://127.0.0.1:0"\n'
+            f'[office]\nnetwork = "town.geojson"\nbroker = "{broker}"\n{more}[listen]\naddress = "http://127.0.0.1:0"\n'
             "[rules]\nlate_ms = 300_000\ngap_ms = 300_000\n"
         )
-        self.start()
 
     def start(self) -> None:
         with (self.file.parent / "office.txt").open("ab") as log:
@@ -82,6 +86,7 @@ class OfficeProcess:
 def office(tmp_path: Path) -> Iterator[OfficeProcess]:
     brokers = Brokers(tmp_path)
     made = OfficeProcess(tmp_path, brokers.start("b1", log=True).address)
+    made.start()
     made.broker = brokers.running[0].address  # type: ignore[attr-defined]
     try:
         yield made
@@ -230,6 +235,7 @@ BANDS = "[{ over = 5, fine = 1 }, { over = 5, fine = 2 }]"
         ("[office]\n", "network is missing"),
         ('[office]\nnetwork = "none"\nbroker = "tcp://127.0.0.1:1"\n', "No such file"),
         ('[offic]\nnetwork = "x"\n', "[offic] is not known"),
+        ('[office]\nnetwork = "town.geojson"\nbroker = "x"\ntoken = "no.token"\n', "which is no file"),
         ('[office]\nnetwork = "town.geojson"\nbroker = "x"\nservices = "air"\n', "want {monitor} in it"),
         ('[office]\nnetwork = "town.geojson"\nbroker = "x"\n[rules]\nlate = 1\n', "'late_ms' meant"),
         (f'[office]\nnetwork = "town.geojson"\nbroker = "x"\n[tariff]\nbands = {BANDS}\n', "want them to rise"),
@@ -242,3 +248,69 @@ def test_configurations_that_are_none(tmp_path: Path, text: str, message: str) -
     done = CliRunner().invoke(cli, ["traffic", "run", str(file)])
     assert done.exit_code == 2
     assert message in done.output
+
+
+def test_who_the_office_is_a_token_says(tmp_path: Path) -> None:
+    """Without the right one it ends, and says why; one that is renewed is read when it connects again."""
+    one, brokers = Issuing(tmp_path), Brokers(tmp_path)
+    one.deploy(POLICE)
+    where = f"tcp://127.0.0.1:{free_port()}"
+    start = partial(brokers.start, "b1", listen=where, scopes="deployment.toml", join=("police",), more=IDENTITY)
+    b1 = start(log=True)
+    file = Path(one.file("traffic-control", "clerk"))
+    made = OfficeProcess(tmp_path, where, 'token = "traffic-control.token"\n')
+    try:
+        for token, why in (
+            ("nonsense", "not admitted: your token is not one of EdDSA"),
+            (one.token("traffic-control", "clerk"), "may not publish 'police': its rule for join is role = 'police'"),
+        ):
+            file.write_text(token)
+            command = [*COMMAND, "traffic", "run", str(made.file)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            assert (done.returncode, why in done.stderr, "Traceback" in done.stderr) == (1, True, False), done.stderr
+        one.file("traffic-control", "police")
+        made.start()
+        file.unlink()
+        b1.kill()
+        b1 = start(log=True)
+        one.file("traffic-control", "police")
+
+        def clients() -> list[str]:
+            return [client["name"] for client in b1.status()["clients"]]
+
+        asyncio.run(until(lambda: "traffic-control" in clients(), "the office is there again"))
+        assert made.stop() == 0
+    finally:
+        if hasattr(made, "process"):
+            made.stop()
+        brokers.stop()
+
+
+POLICE = """
+[[scope]]
+name = "police"
+dimension = "membership"
+membership = { join = "role = 'police'" }
+[[component]]
+name = "traffic-control"
+scopes = ["police"]
+publishes = "TRUE"
+subscribes = "TRUE"
+"""
+
+
+@pytest.mark.parametrize(
+    ("producer", "monitor"),
+    [("m1.siena", "m1"), ("m1.siena~0a1b", "m1"), ("m1", "m1"), ("m1~0a1b~again", "m1"), (None, "")],
+)
+def test_the_monitor_of_an_event(producer: str | None, monitor: str) -> None:
+    assert monitor_of(producer) == monitor
+
+
+def test_a_path_has_each_broker_once_however_many_scopes_it_crossed_there() -> None:
+    event = Event("Speed", (), {"Time": 1, "Trace": "m1/air 2"}, "m1", 1)
+    paths = Paths()
+    paths.add(event.identity, Route(1, "p", 1, "Speed", "m1", {}, "over", hops_of(event, 9)))
+    paths.trail(event.identity, (("b1", (("a", True),), 3), ("b2", (("a", True),), 4), ("b2", (("b", True),), 5)))
+    (found,) = paths.after(0, 9)
+    assert [(hop.where, hop.time) for hop in found.hops][2:] == [("b1", 3), ("b2", 4), ("office", 9)]

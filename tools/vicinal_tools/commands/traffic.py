@@ -37,6 +37,7 @@ def run_(config: str, as_json: bool, quiet: bool) -> None:
     from vicinal.tables_cpython import ConfigError
 
     try:
+        from vicinal_cloud.broker.client import Closed, Refused
         from vicinal_cloud.traffic.config import load
         from vicinal_cloud.traffic.network import NetworkError
         from vicinal_cloud.traffic.office import Office
@@ -61,5 +62,5 @@ def run_(config: str, as_json: bool, quiet: bool) -> None:
 
     try:
         asyncio.run(run(found, ready))
-    except (CannotListen, StoreError) as error:
+    except (CannotListen, Closed, Refused, StoreError) as error:
         raise Failed(str(error)) from error
