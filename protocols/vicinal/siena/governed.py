@@ -11,6 +11,7 @@ asked for. Statements go to all brokers (administration.py): to a new neighbour 
 
 from ..scope.graph import Tags
 from ..scope.membership import PUBLISH, SUBSCRIBE
+from . import kinds  # noqa: F401 - first: at the end of the chain below MicroPython cannot bear it
 from .administration import Administration
 from .forwarding import EVENTS
 from .quick import Quick

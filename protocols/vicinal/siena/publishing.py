@@ -6,6 +6,7 @@ subscriptions match, and which interfaces are passed, say all, and are remembere
 
 from ..errors import LocalProtocolError
 from ..scope.visibility import visible_in
+from . import kinds  # noqa: F401 - first: at the end of the chain below MicroPython cannot bear it
 from .governed import Governed
 from .loads import Loads
 from .routing import Routes

@@ -6,7 +6,6 @@ starts anew, because one end has forgotten, all is told anew.
 """
 
 from ..filter._covering import overlaps
-from ..scope.mapping import MAX_PATHS, along, paths
 from .catchup import CatchUp
 from .forwarding import EVENTS
 from .interest import Subscriptions
@@ -84,11 +83,14 @@ class Telling(CatchUp):
         goal = None if advanced is None else one.tags.get(advanced)
         if advanced is None or goal is None or goal not in self.graph:
             return overlaps(advertised.node, one.filter.node)
+        # Here: a broker on a device loads this at the end of a chain as long as MicroPython can bear.
+        from ..scope import mapping
+
         start = tags.get(advanced) or goal
-        ways = paths(self.graph, start, goal)
-        if len(ways) >= MAX_PATHS:
+        ways = mapping.paths(self.graph, start, goal)
+        if len(ways) >= mapping.MAX_PATHS:
             return True
-        return any([overlaps(advertised.node, along(self.graph, way, one.filter)[0].node) for way in ways])
+        return any([overlaps(advertised.node, mapping.along(self.graph, way, one.filter)[0].node) for way in ways])
 
     def _restart(self, record: Record) -> None:
         """The other end forgot: what it had been told of subscriptions is told anew, events go on."""

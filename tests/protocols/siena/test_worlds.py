@@ -13,10 +13,10 @@ from protocols.scope import model
 from protocols.scope.worlds import SUBJECTS, World, form_of
 
 from vicinal.filter import Filter
-from vicinal.scope import session
+from vicinal.scope import mapping, session
 from vicinal.scope.graph import Tags
 from vicinal.scope.interface import Edge
-from vicinal.siena import routing, telling
+from vicinal.siena import routing
 from vicinal_tools.sim.network import Network
 
 spec = pytest.mark.spec
@@ -192,7 +192,7 @@ MUTANTS = {
     "sessions are open": (session, "enters", lambda *_: True),
     "all are chosen": (routing.Routes, "_choose", lambda _self, _journey, _scope, offered, _form: offered),
     "the other dimensions are not asked": (routing.Routes, "_passes", lambda *_: True),
-    "subscriptions are compared as they are": (telling, "along", lambda _graph, _way, condition: (condition, [])),
+    "subscriptions are compared as they are": (mapping, "along", lambda _graph, _way, condition: (condition, [])),
     "mappings are left out": (Edge, "up", lambda self, event: (event if self.output is not None else None, "")),
 }
 
