@@ -53,8 +53,8 @@ def test_a_broker_and_a_monitor_killed_lose_nothing_that_was_accepted() -> None:
         time.sleep(0.5)
         found = show.finish()
         assert found.judgement.missing == []
-        # Cars say their last event again and again: a monitor that was killed has forgotten that it heard it. The office
-        # knows it by its identity, and fines nobody twice.
+        # Cars say their last event again and again: a monitor that was killed has forgotten that it heard it. The
+        # office knows it by its identity, and fines nobody twice.
         again = [one for one in found.judgement.extra if one[0] == "m1" and one[1].endswith("came twice")]
         assert [one for one in found.judgement.extra if one not in again] == []
         assert found.judgement.must > 5
