@@ -52,7 +52,7 @@ class Publishing(Governed):
         self.loads = Loads()
         self._plans: dict[Any, Any] = {}
         self._plans_of: Any = None
-        self._routes = Routes(graph, self._matched, self._has_no_way)
+        self._routes = Routes(graph, self._matched, self._has_no_way, self._scopes_of)
         self._routes.counts = self.counts
 
     def publish(self, client: str, tags: "Tags", event: "Event", now: int) -> "int | None":
@@ -186,6 +186,10 @@ class Publishing(Governed):
         held = self.subscriptions.by_key
         found.update([(self.name, held[key].tags) for key in self._local.match(event)])
         return found
+
+    def _scopes_of(self, broker: str) -> "frozenset[str]":
+        record = self.records.get(broker)
+        return frozenset() if record is None else record.scopes
 
     def _holds(self, tags: "Tags") -> bool:
         """Whether events with these tags may be here."""

@@ -70,9 +70,14 @@ class _Journey(Journey):
 
 class Routes(Spread):
     def __init__(
-        self, graph: "ScopeGraph", match: "Match", has_no_way: "Callable[[Event, Tags, str, Goal], bool]"
+        self,
+        graph: "ScopeGraph",
+        match: "Match",
+        has_no_way: "Callable[[Event, Tags, str, Goal], bool]",
+        scopes_of: "Callable[[str], frozenset[str]]",
     ) -> None:
         self._match = match
+        self._scopes_of = scopes_of
         self._has_no_way = has_no_way
         self._choices: dict[Any, str] = {}
         self._outstanding: dict[str, list[tuple[tuple[str, str], ...]]] = {}
@@ -218,9 +223,27 @@ class Routes(Spread):
             holder = self.graph.scopes[scope].holder
             rows.sort(key=lambda row: (row[0] != holder, row[0]))
             for broker, tags in rows[:1]:
-                # With all its scopes in the other dimensions: it is to be let go in them.
-                others = [name for pair in journey.all_others for name in pair] if leaves else []
+                others = self._let_go_in(journey, broker) if leaves else []
                 self._route(journey, broker, tags, scope, form, (tags.who, scope if leaves else "") + tuple(others))
+
+    def _let_go_in(self, journey: _Journey, broker: str) -> "list[str]":
+        """Dimensions and scopes but the advanced: its own, or where the agent's broker is not in one of them, the
+        nearest above it that it is in and the event gets to."""
+        mine = self._scopes_of(broker)
+        found: list[str] = []
+        for dimension, scope in journey.all_others:
+            level, seen = [scope], {scope}
+            while level and not any([name in mine for name in level]):
+                level = [
+                    name
+                    for at in level
+                    for name, up, interface in self.graph.steps(at, True)
+                    if up and name not in seen and self.graph.passes(interface, journey.event)
+                ]
+                seen.update(level)
+            inside = sorted([name for name in level if name in mine])
+            found.extend((dimension, inside[0] if inside else scope))
+        return found
 
     def _choose(self, journey: Journey, scope: str, offered: "list[str]", form: "Event") -> "list[str]":
         """What comes again from the log goes to whom it went before, or where that is not known to one that the event
