@@ -69,7 +69,7 @@ def some_events(seed: int, heard: Event) -> list[list[Event]]:
     """In batches. Numbers of the store rise, but for a few."""
     chance = random.Random(seed)
     found: list[list[Event]] = []
-    stored = 0
+    stored, missed = 0, []
     for batch in range(12):
         made: list[Event] = []
         for place in range(chance.choice([1, 2, 30, 64])):
@@ -77,12 +77,15 @@ def some_events(seed: int, heard: Event) -> list[list[Event]]:
             attrs: dict[str, Any] = {"Priority": 3}
             kind = chance.randrange(40)
             if chance.randrange(3):
-                stored += chance.choice([1, 1, 1, 5])
+                step = chance.choice([1, 1, 1, 5])
+                missed += range(stored + 1, stored + step)
+                stored += step
                 attrs["StoreSeq"] = stored
             if kind == 0:
                 attrs["StoreSeq"] = "x"
-            elif kind == 1 and stored > 3:
-                attrs["StoreSeq"] = stored - 2
+            elif kind == 1 and missed:
+                # One that was never said: what comes of one that was depends on whether its answer is there yet.
+                attrs["StoreSeq"] = missed[-1]
             elif kind == 2:
                 attrs |= {f"n{n}": n for n in range(63 - len(attrs))}
             elif kind == 3:
