@@ -11,9 +11,11 @@ import gc
 import json
 import struct
 import sys
+from hashlib import sha256
 
-from vicinal import _cbor, control, json_form, wire
+from vicinal import _cbor, control, json_form, p256, wire
 from vicinal._cbor_read import loads as cbor_loads
+from vicinal.coap import message as coap
 from vicinal.cosmic import binding_frames
 from vicinal.cosmic.binding_table import BindingTable
 from vicinal.cosmic.clock import BusClock
@@ -425,6 +427,26 @@ def strangers(vector):
     same(len(payloads(unhex(vector["hex"]))), vector["frames"], "frames")
 
 
+def coap_messages(vector):
+    """`hex` is the message of these fields, both ways."""
+    message = coap.decode(unhex(vector["hex"]))
+    fields = [message.type, message.code, message.mid, message.token, message.options, message.payload]
+    options = [(number, unhex(value)) for number, value in vector["options"]]
+    texts = unhex(vector["token"]), unhex(vector["payload"])
+    same(fields, [vector["type"], vector["code"], vector["mid"], texts[0], options, texts[1]], "decoded")
+    same(coap.encode(coap.Message(*fields)), unhex(vector["hex"]), "encoded")
+
+
+def signatures(vector):
+    """Whether `signature` is one of `message` by `key`: ECDSA on P-256 with SHA-256, the first of RFC 6979, A.2.5."""
+    digest = sha256(vector["message"].encode()).digest()
+    same(p256.verify(p256.key_of(vector["key"]), digest, unhex(vector["signature"])), vector["good"], "verified")
+
+
+def bad_coap_messages(vector):
+    refused(vector["error"], RemoteProtocolError, coap.decode, unhex(vector["hex"]))
+
+
 FILES = (
     ("events.json", {"": events}),
     ("bad_events.json", {"": bad_events}),
@@ -450,6 +472,8 @@ FILES = (
         },
     ),
     ("controls.json", {"messages": messages, "accepted": accepted_messages, "bad": bad_messages}),
+    ("p256.json", {"cases": signatures}),
+    ("coap.json", {"messages": coap_messages, "bad": bad_coap_messages}),
     ("json_forms.json", {"forms": json_forms, "bad": bad_json_forms}),
     (
         "cosmic_binding.json",
