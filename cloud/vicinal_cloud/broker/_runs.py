@@ -4,13 +4,14 @@ A broker answers each publish by itself, so that each can be refused by itself. 
 published is told once, when the last has come.
 """
 
+import asyncio
 from collections.abc import Callable
 
 from vicinal.event import Event
 from vicinal.siena.messages import encode, framed
 from vicinal.wire import encode as encode_event
 
-__all__ = ["FIRST_REQUEST", "Failed", "Run", "Told", "publication"]
+__all__ = ["FIRST_REQUEST", "Failed", "Run", "Told", "publication", "settling"]
 
 Told = Callable[[dict[int, BaseException]], None]
 Failed = Callable[[BaseException], None]
@@ -54,6 +55,21 @@ class Run:
                 self.told(dict.fromkeys(range(self.count), error))
             else:
                 self.failed(error)
+
+
+def settling(done: "asyncio.Future[dict[int, BaseException]]") -> tuple[Told, Failed]:
+    """`told` and `failed` of a run for which somebody waits."""
+
+    def told(errors: dict[int, BaseException]) -> None:
+        if not done.done():
+            done.set_result(errors)
+
+    def failed(error: BaseException) -> None:
+        if not done.done():
+            done.set_exception(error)
+            done.exception()  # whoever waits gets it; if nobody does, it is not worth a complaint
+
+    return told, failed
 
 
 def publication(request: int, advertisement: int, event: Event) -> bytes:

@@ -27,17 +27,18 @@ from vicinal.siena.connection import BYE_NAMES, LOST, NORMAL, NOT_ADMITTED, TAKE
 from vicinal.siena.messages import CLIENT, VERSION
 
 from ._handles import Advertisement, Delivery, Handle, Subscription
-from ._runs import FIRST_REQUEST, Failed, Run, Told, publication
+from ._publishes import Publishes, Refused
+from ._runs import FIRST_REQUEST, Failed, Run, Told, settling
 from .address import Address, Tls, parse
 from .clock import clock
 from .dial import CannotConnect, backoff, dial
 from .link import Link
+from .tokens import BadToken, name_in
 
 __all__ = ["Advertisement", "Client", "Closed", "Delivery", "Handle", "Refused", "Subscription", "connect"]
 
-# Deliveries under way to us; granted again by halves. Publishes under way from us.
+# Deliveries under way to us; granted again by halves.
 CREDIT = 1024
-WINDOW = 1024
 _TICK = 0.25
 # The broker said that it will not have us: to ask again changes nothing.
 _FINAL = (NOT_ADMITTED, TAKEN_OVER, WRONG_VERSION)
@@ -45,10 +46,6 @@ _FINAL = (NOT_ADMITTED, TAKEN_OVER, WRONG_VERSION)
 
 class Closed(VicinalError):
     """The connection has ended for good; the message says why."""
-
-
-class Refused(LocalProtocolError):
-    """The broker did not accept a request; the message says why."""
 
 
 async def connect(
@@ -62,6 +59,8 @@ async def connect(
     """Raises CannotConnect, or Closed when the broker does not admit us. Without a name it is one that nobody has. A
     `token` says who we are; one that is called is called for each connection, as they expire."""
     where = address if isinstance(address, Address) else parse(address)
+    if name is None and token is not None:
+        name = name_in(token if isinstance(token, str) else token())
     chosen = name or f"client-{secrets.token_hex(6)}"
     client = Client(where, chosen, tls or Tls(), chance or random.Random(), reconnect, token)
     await client._first()
@@ -89,6 +88,8 @@ class Client:
         self.now = clock()
         self.on_ended: Callable[[Handle, str], None] | None = None
         """called with an advertisement or a subscription that we may no longer have, and why"""
+        self.on_connection: Callable[[bool, str], None] | None = None
+        """called when the connection is lost (False, why), and when there is one again (True, the broker's name)"""
         self._tls = tls
         self._token = token
         self._told: dict[int, list[str]] = {}
@@ -99,12 +100,10 @@ class Client:
         self._handles: list[Handle] = []
         self._subscriptions: dict[int, Subscription] = {}
         self._answers: dict[int, asyncio.Future[Any]] = {}
-        self._publishes: dict[int, tuple[Event, Advertisement, asyncio.Future[int] | Run]] = {}
-        self._pongs: dict[int, asyncio.Future[None]] = {}
+        self._publishes = Publishes()
         self._requests = FIRST_REQUEST
         # Never below an earlier run's, also where no broker remembers it: microseconds.
         self._seq = self.now() * 1000
-        self._room = asyncio.Event()
         self._owed = 0
         self._welcome: asyncio.Future[int] | None = None
         self._lost = asyncio.Event()
@@ -163,13 +162,7 @@ class Client:
         """publish, without waiting for the answer. Waits while too many are without one. In a task that reacts to an
         event of a session (vicinal.scope.session) it belongs to that session."""
         event = in_context(event)
-        while len(self._publishes) >= WINDOW:
-            self._room.clear()
-            await self._room.wait()
-        if self._closed is not None:
-            raise self._closed
-        if advertisement.error is not None:
-            raise advertisement.error
+        await self._may_publish(advertisement)
         if event.producer is None:
             self._seq += 1
             event = event.stamp(self.name, self._seq)
@@ -177,40 +170,32 @@ class Client:
             self._seq = max(self._seq, event.seq or 0)
         self._requests += 1
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._publishes[self._requests] = (event, advertisement, done)
+        self._publishes.unanswered[self._requests] = (event, advertisement, done)
         if self._ready and advertisement.number is not None:
             request = self._requests
             try:
                 self._say(("publish", request, advertisement.number, event))
             except LocalProtocolError:  # too large: it was not said, and there will be no answer
-                del self._publishes[request]
+                del self._publishes.unanswered[request]
                 raise
         return done
+
+    async def _may_publish(self, advertisement: Advertisement) -> None:
+        """Waits while too many are without an answer."""
+        await self._publishes.room()
+        if self._closed is not None:
+            raise self._closed
+        if advertisement.error is not None:
+            raise advertisement.error
 
     async def submit_many(
         self, events: list[Event], advertisement: Advertisement
     ) -> "asyncio.Future[dict[int, BaseException]]":
         """submit, of events that have their identities, in the order of their numbers. The future is done when all are
         answered; its result is what was refused, by its place among them."""
-        while len(self._publishes) >= WINDOW:
-            self._room.clear()
-            await self._room.wait()
-        if self._closed is not None:
-            raise self._closed
-        if advertisement.error is not None:
-            raise advertisement.error
+        await self._may_publish(advertisement)
         done: asyncio.Future[dict[int, BaseException]] = asyncio.get_running_loop().create_future()
-
-        def told(errors: dict[int, BaseException]) -> None:
-            if not done.done():
-                done.set_result(errors)
-
-        def failed(error: BaseException) -> None:
-            if not done.done():
-                done.set_exception(error)
-                done.exception()  # whoever waits gets it; if nobody does, it is not worth a complaint
-
-        self._publish_run(events, advertisement, told, failed)
+        self._publish_run(events, advertisement, *settling(done))
         self._flush_soon()
         return done
 
@@ -224,7 +209,7 @@ class Client:
             or link.connection.closed
             or self._closed is not None
             or advertisement.number is None
-            or len(self._publishes) >= WINDOW
+            or self._publishes.is_full
         ):
             return False
         self._publish_run(events, advertisement, told)
@@ -235,22 +220,12 @@ class Client:
         self, events: list[Event], advertisement: Advertisement, told: Told, failed: Failed | None = None
     ) -> None:
         run = Run(self._requests + 1, len(events), told, failed)
-        request, publishes = self._requests, self._publishes
-        for event in events:
-            request += 1
-            publishes[request] = (event, advertisement, run)
-        self._requests = request
+        self._publishes.add_run(run, events, advertisement)
+        self._requests += len(events)
         self._seq = max(self._seq, *[event.seq or 0 for event in events])
         link, number = self._link, advertisement.number
         if self._ready and number is not None and link is not None and not link.connection.closed:
-            frames = []
-            for request, event in enumerate(events, run.first):
-                try:
-                    frames.append(publication(request, number, event))
-                except LocalProtocolError as error:  # too large: who publishes is told, others go
-                    del publishes[request]
-                    run.answered(request, Refused(str(error)))
-            link.connection.put(b"".join(frames))
+            link.connection.put(self._publishes.frames(run, events, number))
 
     async def administer(self, *what: Any) -> str:
         """What an administrator says (vicinal.siena.administration), or ("tell", "members"): then what was told, JSON.
@@ -267,11 +242,8 @@ class Client:
     async def ping(self) -> float:
         """Milliseconds to the broker and back."""
         loop = asyncio.get_running_loop()
-        self._requests += 1
-        self._pongs[self._requests] = loop.create_future()
         start = loop.time()
-        self._say(("ping", self._requests))
-        await self._pongs[self._requests]
+        await self._request("ping")
         return (loop.time() - start) * 1000
 
     async def gone(self) -> Closed:
@@ -303,7 +275,7 @@ class Client:
         if self._token is not None:
             try:
                 hello += (self._token if isinstance(self._token, str) else self._token(),)
-            except (OSError, ValueError) as error:  # it may be there again the next time
+            except (OSError, ValueError, BadToken) as error:  # it may be there again the next time
                 raise CannotConnect(f"{self.address}: there is no token to show: {error}") from error
         self._link = await self._dial(Connection(self.now(), hello))
         try:
@@ -322,12 +294,9 @@ class Client:
         for handle in list(self._handles):
             await self._renew(handle)
         self._ready = True
-        for request, (event, advertisement, done) in list(self._publishes.items()):
-            if advertisement.number is not None:
-                self._say(("publish", request, advertisement.number, event))
-            else:
-                del self._publishes[request]
-                _settle(done, request, Refused("its advertisement was refused after the connection was made again"))
+        self._publishes.again(self._say)
+        if self.on_connection is not None and self.connections > 1:
+            self.on_connection(True, self.broker)
 
     async def _dial(self, connection: Connection) -> Link:
         return await dial(self, connection, self.address, self._tls)
@@ -399,8 +368,8 @@ class Client:
     async def _answer_to(self, message: tuple[Any, ...]) -> Any:
         if self._closed is not None:
             raise self._closed
+        self._say(message)  # first: what cannot be said is not waited for
         future = self._answers[message[1]] = asyncio.get_running_loop().create_future()
-        self._say(message)
         return await future
 
     # What happens
@@ -420,9 +389,7 @@ class Client:
         if kind == "deliver":
             self._delivered(message)
         elif kind == "pong":
-            pong = self._pongs.pop(message[1], None)
-            if pong is not None and not pong.done():
-                pong.set_result(None)
+            self._answered(message[1], True, None)
         elif kind == "told":
             if message[1] in self._told:
                 self._told[message[1]].append(message[2])
@@ -434,24 +401,16 @@ class Client:
                 self._welcome.set_result(message[3])
 
     def _answered(self, request: int, accepted: bool, more: Any) -> None:
-        future: asyncio.Future[Any] | None
-        publish = self._publishes.pop(request, None)
-        if publish is not None:
-            self._room.set()
-            done = publish[2]
-            if type(done) is Run:
-                done.answered(request, None if accepted else Refused(more))
-                return
-            assert isinstance(done, asyncio.Future)
-            future = done
-        else:
-            future = self._answers.pop(request, None)
+        error = None if accepted else Refused(more)
+        if self._publishes.answered(request, error, more if accepted else 0):
+            return
+        future = self._answers.pop(request, None)
         if future is None or future.done():
             return
-        if accepted:
+        if error is None:
             future.set_result(more)
         else:
-            future.set_exception(Refused(more))
+            future.set_exception(error)
 
     def _ended(self, number: int, reason: str) -> None:
         """We may no longer."""
@@ -494,17 +453,20 @@ class Client:
     def ended(self, link: Link, code: int, reason: str) -> None:
         if link is not self._link and self._link is not None:
             return
+        if self._ready and self._closed is None and self.on_connection is not None:
+            self.on_connection(False, reason)
         self._ready = False
         why = BYE_NAMES[code] if code < len(BYE_NAMES) else "other"
         if self._welcome is not None and not self._welcome.done():
             final = code in _FINAL or code != LOST
             error = f"{self.address}: {why}: {reason}"
+            if code == LOST:
+                error += " before there was a welcome; is that a broker's address for events?"
             self._welcome.set_exception(Closed(error) if final else CannotConnect(error))
-        for future in [*self._answers.values(), *self._pongs.values()]:
+        for future in self._answers.values():
             if not future.done():
                 future.set_exception(ConnectionResetError(reason))
         self._answers.clear()
-        self._pongs.clear()
         if code in _FINAL or not (self._reconnect or code in (LOST, NORMAL)):
             self._give_up(Closed(f"{self.address}: {why}: {reason}"))
         self._lost.set()
@@ -517,14 +479,7 @@ class Client:
         self._ready = False
         for handle in self._handles:
             handle.end(error)
-        publishes, self._publishes = self._publishes, {}
-        for _, _, found in publishes.values():
-            if isinstance(found, Run):
-                found.fail(error)
-            elif not found.done():
-                found.set_exception(error)
-                found.exception()  # whoever waits gets it; if nobody does, it is not worth a complaint
-        self._room.set()
+        self._publishes.give_up(error)
 
     def _say(self, message: tuple[Any, ...]) -> None:
         link = self._link
@@ -543,10 +498,3 @@ class Client:
         self._flushing = False
         if self._link is not None:
             self._link.flush()
-
-
-def _settle(done: "asyncio.Future[int] | Run", request: int, error: BaseException) -> None:
-    if isinstance(done, Run):
-        done.answered(request, error)
-    elif not done.done():
-        done.set_exception(error)

@@ -44,6 +44,8 @@ async def dial(owner: Owner, connection: Connection, address: Address, tls: Tls)
         async with asyncio.timeout(_TIMEOUT):
             await loop.create_connection(lambda: link, address.host, address.port, ssl=context)
     except ssl.SSLError as error:
+        if error.reason == "WRONG_VERSION_NUMBER":
+            raise CannotConnect(f"{address}: what listens there speaks no TLS; perhaps tcp:// or ws://") from error
         raise CannotConnect(f"{address}: TLS: {error.reason or error}") from error
     except TimeoutError as error:
         raise CannotConnect(f"{address}: no answer within {_TIMEOUT:.0f} s") from error

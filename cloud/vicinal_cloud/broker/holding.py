@@ -17,6 +17,8 @@ from vicinal.scope.publishing import heard
 from vicinal.siena.broker import Refused
 from vicinal.siena.holding import AGENT, Holder, agent_of, scope_of_agent
 
+from ..log import Record
+from ..log.errors import OffsetGone
 from ..log.scoped import event_of
 from .checkpoint import Checkpoint
 
@@ -102,15 +104,29 @@ class Holding:
             del self._agents[agent]
 
     async def _follow(self, agent: str, commits: Any) -> None:
-        async for record in commits.follow(commits.log.first):
+        offset = commits.log.first
+        while True:
             try:
-                done = self.checkpoint.is_done(agent, record.offset)
-                waits = self.holder.take(agent, event_of(record), record.offset, record.time, done)
-                self.checkpoint.took(agent, record.offset, waits)
-                self.release()
-            except Exception:  # whatever it is, it must not keep back what comes after it
-                self.holder.count("dropped: not readable")
-                _log.exception("offset %d of what %s holds", record.offset, agent)
+                async for record in commits.follow(offset):
+                    offset = record.offset + 1
+                    self._take(agent, record)
+                return
+            except OffsetGone as gone:
+                self.holder.count("dropped: retention was faster", gone.first - offset)
+                offset = gone.first
+            except Exception:  # a disk that cannot be read for now
+                _log.exception("what %s holds cannot be read from offset %d on, tried again", agent, offset)
+                await asyncio.sleep(_AGAIN)
+
+    def _take(self, agent: str, record: Record) -> None:
+        try:
+            done = self.checkpoint.is_done(agent, record.offset)
+            waits = self.holder.take(agent, event_of(record), record.offset, record.time, done)
+            self.checkpoint.took(agent, record.offset, waits)
+            self.release()
+        except Exception:  # whatever it is, it must not keep back what comes after it
+            self.holder.count("dropped: not readable")
+            _log.exception("offset %d of what %s holds", record.offset, agent)
 
     def _dropped(self, scope: str, number: int) -> None:
         self.checkpoint.done(agent_of(scope), number)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from vicinal.errors import LocalProtocolError
+from vicinal.listening_cpython import cannot_listen
 from vicinal.siena.broker import Broker
 from vicinal.siena.connection import DRAINING, PING_AFTER
 
@@ -162,7 +163,7 @@ async def _open(address: Address, opening: Any) -> asyncio.Server:
         server: asyncio.Server = await opening
         return server
     except OSError as error:
-        raise CannotListen(f"cannot listen on {address}: {error.strerror or error}") from error
+        raise CannotListen(cannot_listen(address, error)) from error
 
 
 async def run(path: Path, config: Config, ready: Callable[[Server], None]) -> None:

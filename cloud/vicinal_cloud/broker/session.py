@@ -8,7 +8,7 @@ from vicinal.filter import Filter
 from vicinal.siena.connection import PROTOCOL
 from vicinal.siena.messages import MAX_ANSWER_CHARS, MAX_REASON_CHARS
 
-from . import limits
+from . import limits, reading
 
 if TYPE_CHECKING:
     from vicinal.scope.membership import Identity
@@ -74,6 +74,8 @@ class Session:
                 self.answer(request, True, message[2])
             elif kind != "administer":
                 return  # pong: that it came is enough
+            elif message[2][0] == "tell" and message[2][1].partition(" ")[0] == reading.TOPIC:
+                reading.read_log(self, request, message[2][1].partition(" ")[2])
             elif self.node.administering is not None:
                 self.node.administering.asked(self, request, message[2])
             else:

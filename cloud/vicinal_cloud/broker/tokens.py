@@ -7,6 +7,9 @@ The key says which algorithm signs: a token's own word on it is not asked. So a 
 public key as if that were a secret, is one of a wrong signature.
 """
 
+import base64
+import json
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +19,7 @@ from vicinal.scope.membership import Identity
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["BadToken", "Issuer", "sign"]
+__all__ = ["BadToken", "Issuer", "name_in", "read_token", "sign"]
 
 # Milliseconds by which an issuer's clock may be ahead of ours.
 LEEWAY = 10_000
@@ -74,6 +77,24 @@ class Issuer:
             return Identity(name, said, issued, expires)
         except LocalProtocolError as error:
             raise BadToken(f"what your token claims cannot be attributes: {error}") from error
+
+
+def read_token(file: Path) -> str:
+    """Raises OSError or BadToken. To be read for each connection: whoever renews tokens writes them there."""
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except UnicodeDecodeError as error:
+        raise BadToken(f"{file} holds no token") from error
+
+
+def name_in(token: str) -> str:
+    """For a connection of whom it is about, with something of its own behind the name: a person may have several."""
+    try:
+        body = token.split(".")[1]
+        name = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["sub"]
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise BadToken("it holds no token with a name in it (sub)") from error
+    return f"{name}~{secrets.token_hex(3)}"
 
 
 def sign(key: Path, claims: dict[str, Any]) -> str:

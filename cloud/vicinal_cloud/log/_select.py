@@ -14,7 +14,7 @@ from vicinal.wire import decode
 from ._record import Record
 from .scoped import event_bytes
 
-__all__ = ["selector"]
+__all__ = ["selector", "subject_bytes"]
 
 # A stranger's subjects may not fill the memory; past it subjects are decoded, not remembered.
 _SUBJECTS = 4096
@@ -25,7 +25,7 @@ def selector(condition: Filter) -> Callable[[Record], bool]:
 
     def select(record: Record) -> bool:
         event = event_bytes(record.event)
-        subject = _subject(event)
+        subject = subject_bytes(event)
         may = possible.get(subject)
         if may is None:
             may = _possible(condition, subject)
@@ -41,7 +41,7 @@ def selector(condition: Filter) -> Callable[[Record], bool]:
     return select
 
 
-def _subject(event: bytes) -> bytes:
+def subject_bytes(event: bytes) -> bytes:
     """The subject's bytes with their head, or none where there is no event: 0x85, then text of up to 255 bytes."""
     if len(event) < 3:
         return b""

@@ -17,7 +17,7 @@ from vicinal.wire import decode, encode
 
 from ._record import Entry, Record, entry_of
 
-__all__ = ["entry_with", "event_bytes", "event_of", "unpack"]
+__all__ = ["entry_with", "event_bytes", "event_of", "joined", "parted", "unpack"]
 
 _MAGIC = b"\xd7T"
 _HEAD = 4
@@ -27,7 +27,7 @@ def entry_with(event: Event, tags: Tags) -> Entry:
     if tags.rest and not tags.scopes and not tags.admitted:
         return entry_of(event)
     packed = json.dumps(tags.item()).encode()
-    data = _MAGIC + len(packed).to_bytes(2, "big") + packed + encode(event)
+    data = joined(packed, encode(event))
     if len(data) > MAX_EVENT_BYTES:
         raise LimitError("bytes of an event with its scopes", len(data), MAX_EVENT_BYTES)
     return entry_of(event)._replace(event=data)
@@ -36,6 +36,17 @@ def entry_with(event: Event, tags: Tags) -> Entry:
 def event_bytes(data: bytes) -> bytes:
     """Of what a record holds, without its scopes; not looked at any further."""
     return data[_HEAD + int.from_bytes(data[2:_HEAD], "big") :] if data[:2] == _MAGIC else data
+
+
+def parted(data: bytes) -> tuple[bytes, bytes]:
+    """The scopes as they are stored, and the event; neither is looked at any further."""
+    event = event_bytes(data)
+    return data[_HEAD : len(data) - len(event)], event
+
+
+def joined(scopes: bytes, event: bytes) -> bytes:
+    """What `parted` parts; no scopes are none."""
+    return _MAGIC + len(scopes).to_bytes(2, "big") + scopes + event if scopes else event
 
 
 def event_of(record: Record) -> Event:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..event import Event
     from ._match import Test
 
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -23,7 +23,7 @@ _KINDS = {int: "n", float: "n", str: "s", bool: "b", bytes: "x"}
 
 def compare_fast(op: str, name: Name, get: "Callable[[Event], Any]", value: Any) -> "Test":
     """Of a name with a number or a string."""
-    holds, ident = _OPERATORS[op], name.ident
+    holds, ident = OPERATORS[op], name.ident
     if type(value) is str:
         if name.kind == SUBJECT:
             return lambda event: holds(event.subject, value)

@@ -119,7 +119,7 @@ class Memberships:
             return f"{name!r} was denied {scope!r}"
         rule = self.graph.scopes[scope].membership
         why = "" if rule is None else rule.refusal(identity, action)
-        return f"{name!r} may not {action} {scope!r}: {why}" if why else ""
+        return f"{name!r} may not {action} in {scope!r}: {why}" if why else ""
 
     def approve(self, name: str, scope: str, actions: "Iterable[str]" = ACTIONS, until: "int | None" = None) -> None:
         """Whatever the rule says. It undoes a denial, for its time if it has one; and not a revocation: what was

@@ -365,7 +365,7 @@ class Broker(Publishing):
             raise Refused(f"event {event.subject!r} is outside the advertisement {condition}")
         for _, scope in tags.scopes:
             if scope not in self.scopes:
-                raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
+                raise Refused(f"broker {self.name!r} is not in scope {scope!r}: see [broker] join, vicinal scope join")
         if not self.rights.guarded:
             return tags
         why = self.rights.hindrance(client, tags, PUBLISH)
@@ -385,7 +385,7 @@ class Broker(Publishing):
             if scope not in self.graph or self.graph.scopes[scope].dimension != dimension:
                 raise Refused(f"{scope!r} is no scope of dimension {dimension!r}")
             if scope not in self.scopes:
-                raise Refused(f"broker {self.name!r} is not in scope {scope!r}")
+                raise Refused(f"broker {self.name!r} is not in scope {scope!r}: see [broker] join, vicinal scope join")
 
     # What has come
 

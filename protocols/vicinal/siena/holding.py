@@ -201,8 +201,8 @@ class Holder:
         self.counts["released"] -= 1
         self.count(_TOO_LARGE)
 
-    def count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
+    def count(self, what: str, many: int = 1) -> None:
+        self.counts[what] = self.counts.get(what, 0) + many
 
 
 def _released(producer: str, item: "_Item") -> "Event":

@@ -366,7 +366,7 @@ def test_a_changed_file_counts_by_itself_and_a_broken_one_changes_nothing(broker
         assert hears.error is None
         assert b1.status()["scopes"] == ["floor", "hall"]
         issuing.deploy(DEPLOYMENT.replace("role = 'trader' OR ", ""))
-        with pytest.raises(Refused, match="'ann' may not subscribe 'floor': its rule for join is role = 'engine'"):
+        with pytest.raises(Refused, match="'ann' may not subscribe in 'floor': its rule for join is role = 'engine'"):
             await anext(hears)
         assert b1.status()["deployment"]["problems"] == []
         await ann.close()

@@ -68,6 +68,35 @@ def test_a_bad_line_says_what_was_published_before_it(brokers: Brokers) -> None:
     assert len(sub.communicate(timeout=PATIENCE)[0].splitlines()) == 2
 
 
+def test_a_subscriber_is_told_of_a_gap(brokers: Brokers) -> None:
+    where = f"tcp://127.0.0.1:{free_port()}"
+    b1 = brokers.start("b1", listen=where)
+    sub = subscriber(b1)
+    assert sub.stderr is not None
+    b1.kill()
+    assert sub.stderr.readline().startswith(f"Note: the connection to {where} is lost")
+    brokers.start("b1", listen=where)
+    assert sub.stderr.readline().startswith("Note: connected again to b1; what came meanwhile is not known")
+    sub.send_signal(signal.SIGINT)
+    sub.communicate(timeout=PATIENCE)
+
+
+def test_what_is_asked_for_its_status_and_is_something_else(brokers: Brokers) -> None:
+    b1 = brokers.start("b1")
+    http = b1.address.replace("tcp://", "http://")
+    for arguments, said in (
+        (("gateway", "status", b1.status_address), "is a broker, and no gateway: vicinal top"),
+        (("gateway", "status", http), "speaks no HTTP: is it the port for events?"),
+        (("top", "--once", http), "speaks no HTTP: is it the port for events?"),
+        (("top", "--once", b1.address), "is an address for events; the status of a broker has one with http://"),
+        (("ping", b1.status_address.replace("http://", "tcp://")), "is that a broker's address for events?"),
+        (("ping", b1.address.replace("tcp://", "tls://")), "speaks no TLS; perhaps tcp://"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 1, (arguments, done)
+        assert said in done.stderr, (arguments, done.stderr)
+
+
 def test_top_fits_a_narrow_terminal(brokers: Brokers) -> None:
     b1 = brokers.start("b1")
     for width, last in (("80", "dropped"), ("140", "scopes")):
@@ -197,10 +226,14 @@ def test_scopes_are_read_anew(brokers: Brokers) -> None:
     asyncio.run(reload())
 
 
-def test_the_page_works_when_pasted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "heard", "unheard"),
+    [(0, '"rate": 57.2', "Note:"), (1, '"subject": "Quote", "params": {"price": 171}', "Order")],
+)
+def test_the_page_works_when_pasted(place: int, heard: str, unheard: str, tmp_path: Path) -> None:
     """The shell lines of the README beside the broker, with its port exchanged for a free one."""
     page = (Path(__file__).parents[3] / "cloud" / "vicinal_cloud" / "broker" / "README.md").read_text()
-    script = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[0]
+    script = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[place]
     bin_ = tmp_path / "vicinal"
     bin_.write_text(f'#!/bin/sh\nexec {" ".join(repr(part) for part in COMMAND)} "$@"\n')
     bin_.chmod(0o755)
@@ -215,4 +248,5 @@ def test_the_page_works_when_pasted(tmp_path: Path) -> None:
         env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
     assert done.returncode == 0, done.stderr
-    assert '"rate": 57.2' in done.stdout
+    assert heard in done.stdout
+    assert unheard not in done.stdout

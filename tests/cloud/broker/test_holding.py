@@ -12,6 +12,7 @@ from vicinal.event import Event
 from vicinal.limits import MAX_EVENT_BYTES
 from vicinal.scope.graph import Tags
 from vicinal_cloud.broker.server import Server
+from vicinal_cloud.log.errors import OffsetGone
 
 IN_S, IN_TOP = Tags({"m": "S"}), Tags({"m": "Top"})
 spec = pytest.mark.spec
@@ -69,6 +70,34 @@ def test_what_is_too_large_to_be_stored_again_takes_nothing_with_it(tmp_path: Pa
             counts = one.status()["held"]
             assert (counts["released"], counts["dropped: too large to be let go"]) == (2, 1)
             await until(lambda: balanced(one.status()))
+
+    asyncio.run(work())
+
+
+def test_a_log_that_cannot_be_read_for_now_or_was_trimmed_does_not_end_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = [OSError("the disk is away"), OffsetGone(0, 1)]
+
+    async def work() -> None:
+        monkeypatch.setattr("vicinal_cloud.broker.holding._AGAIN", 0.01)
+        async with running(tmp_path) as one:
+            assert one.node.storage is not None
+            (agent,) = one.node.storage.holding()
+            read = agent.commits.log.read
+
+            def failing(*what: Any) -> Any:
+                if errors:
+                    raise errors.pop(0)
+                return read(*what)
+
+            monkeypatch.setattr(agent.commits.log, "read", failing)
+            home, car = await listener(one), await producer(one)
+            for seq in (1, 2, 3):
+                await car.ask("publish", seq, 1, event(seq))
+            assert await heard(home, 2) == [2, 3]
+            assert not errors
+            assert one.status()["held"]["dropped: retention was faster"] == 1
 
     asyncio.run(work())
 

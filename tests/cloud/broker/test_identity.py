@@ -205,9 +205,9 @@ def test_tokens_at_a_broker(brokers: Brokers) -> None:
         ann = await connect(b1.address, "ann", token=one.token("ann", "trader"))
         guest = await connect(b1.address, "guest", token=one.token("guest"))
         floor = {"market": "floor"}
-        with pytest.raises(Refused, match="'guest' may not subscribe 'floor': its rule for join"):
+        with pytest.raises(Refused, match="'guest' may not subscribe in 'floor': its rule for join"):
             await guest.subscribe("TRUE", floor)
-        with pytest.raises(Refused, match="'ann' may not publish 'floor': its rule for publish is role = 'engine'"):
+        with pytest.raises(Refused, match="'ann' may not publish in 'floor': its rule for publish is role = 'engine'"):
             await ann.advertise("TRUE", floor)
         hears, everything = await ann.subscribe("TRUE", floor), await guest.subscribe("TRUE")
         says, anything = await engine.advertise("TRUE", floor), await guest.advertise("TRUE")
@@ -306,6 +306,10 @@ def test_the_token_command(brokers: Brokers) -> None:
     assert found.expires - found.issued == 1_800_000
     pub = ("pub", "Quote", "price=3", "--scope", "market=floor", "-b", b1.address)
     assert run(*pub, "--token-file", str(out)).returncode == 0
+    assert run("ping", b1.address, "--token-file", str(out)).returncode == 0
+    # Two connections of one person.
+    trace = run("trace", "Quote", "price=3", "-s", "market=floor", "-b", b1.address, "--token-file", str(out))
+    assert "taken over" not in trace.stderr
     assert "admits nobody without an identity" in run(*pub).stderr
     for wrong, why in (
         (("token", str(one.private), "x", "--for", "soon"), "want a number and a unit, as 90s"),

@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -91,8 +92,15 @@ def mount(stack: ExitStack, image: Path, place: Path) -> None:
     device = run("losetup", "--find", "--show", image)
     stack.callback(run, "losetup", "--detach", device)
     run("mount", device, place)
-    # Lazily only if it must be: what is detached while it is busy stays behind.
-    stack.callback(run, "umount", place)
+    stack.callback(unmount, place)
+
+
+def unmount(place: Path) -> None:
+    """Who was killed just now may still have it open. Not lazily: what is detached while it is busy stays behind."""
+    end = time.monotonic() + 60
+    while subprocess.run(["umount", str(place)], capture_output=True, check=False).returncode:
+        assert time.monotonic() < end, f"{place} stays busy"
+        time.sleep(0.1)
 
 
 @pytest.fixture

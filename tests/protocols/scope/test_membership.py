@@ -63,7 +63,7 @@ def test_a_rule(texts, found):
 def test_what_allows_nothing(texts):
     found = memberships(Rule.parse(texts))
     assert allowed(found) == []
-    assert found.refusal(ANN, "s", PUBLISH, 0).startswith("'ann' may not publish 's': ")
+    assert found.refusal(ANN, "s", PUBLISH, 0).startswith("'ann' may not publish in 's': ")
 
 
 @spec("SCOPE-33")
