@@ -1,0 +1,154 @@
+"""From events to positions, each with what became of it.
+
+    events ──▶ judged: outcome = position | late | quarantine(reason) | other
+                          └─ positions of a batch that are there already ──▶ duplicate
+
+Everything said here of a row depends on that row alone, so that a batch and a stream say the same. Who says it is the
+vehicle (`$OriginProducer`, where a gateway passed it on), when is `$Time`, in ms. *Late* is what was received more than
+`late_ms` after it happened: it is kept, and counts in no other table.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .places import BACKWARD, FORWARD, Places
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["EVENTS", "JUDGED", "KEPT", "LATE", "OTHER", "POSITION", "QUARANTINE", "REASONS", "Rules", "judged"]
+
+# What is asked of the source.
+EVENTS = (
+    "subject string, _producer string, _seq bigint, _log string, _offset bigint, _received_ms bigint, _error string, "
+    "lat bigint, lon bigint, rate double, heading double, license_no string, "
+    "`$Time` bigint, `$OriginProducer` string, `$OriginSeq` bigint"
+)
+SUBJECTS = ("Position", "Location", "Speed")
+POSITION, LATE, QUARANTINE, OTHER = "position", "late", "quarantine", "other"
+MALFORMED, IMPOSSIBLE, NO_TIME, FUTURE = "malformed", "impossible speed", "no time", "time in the future"
+SWAPPED, OUTSIDE, LOST = "latitude and longitude swapped", "position outside the network", "lost before it was read"
+REASONS = (MALFORMED, IMPOSSIBLE, NO_TIME, FUTURE, SWAPPED, OUTSIDE, LOST)
+
+JUDGED = (
+    "outcome string, reason string, detail string, "
+    "vehicle_id string, seq bigint, event_time timestamp, received_time timestamp, subject string, "
+    "lat_deg double, lon_deg double, speed_kmh double, heading_deg double, plate string, "
+    "segment_id string, direction string, match_distance_m double, area string, limit_kmh double, limit_source string, "
+    "log string, log_offset bigint, day string"
+)
+KEPT = [
+    *("vehicle_id", "seq", "event_time", "received_time", "subject", "lat_deg", "lon_deg", "speed_kmh", "heading_deg"),
+    *("plate", "segment_id", "direction", "match_distance_m", "limit_kmh", "limit_source", "log", "log_offset"),
+    *("day", "area"),
+]
+NO_AREA = "none"
+
+
+class Rules(NamedTuple):
+    """What is believed, as in vicinal_cloud.traffic.reports."""
+
+    max_speed_kmh: float = 250.0
+    skew_ms: int = 2_000
+    late_ms: int = 900_000
+
+
+def judged(events: "DataFrame", places: Places, rules: Rules) -> "DataFrame":
+    """Rows as in JUDGED, one for each event."""
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                yield _judge(batch, places, rules)
+
+    return events.mapInArrow(work, JUDGED)
+
+
+def _judge(batch: pa.RecordBatch, places: Places, rules: Rules) -> pa.RecordBatch:
+    rows = batch.to_pandas()
+    count = len(rows)
+    received = rows["_received_ms"].fillna(0).to_numpy(np.int64)
+    time_known = rows["$Time"].notna().to_numpy()
+    # Some 5,000 years: what is beyond is no time, and would be none in a timestamp either.
+    time_known &= rows["$Time"].fillna(0).to_numpy(np.float64) < 1.6e14
+    time = np.where(time_known, rows["$Time"].fillna(0).to_numpy(np.int64), received)
+    has_place = (rows["lat"].notna() & rows["lon"].notna()).to_numpy()
+    lat = rows["lat"].fillna(0).to_numpy(np.int64)
+    lon = rows["lon"].fillna(0).to_numpy(np.int64)
+    rate = rows["rate"].to_numpy(np.float64)
+    heading = rows["heading"].to_numpy(np.float64)
+    error = rows["_error"].fillna("").to_numpy(object)
+    wanted = rows["subject"].isin(SUBJECTS).to_numpy()
+    contained = places.contains(lat, lon)
+    swapped = has_place & ~contained & (np.abs(lon) <= 900_000_000) & places.contains(lon, lat)
+
+    outcome = np.full(count, POSITION, dtype=object)
+    reason = np.full(count, "", dtype=object)
+    detail = error.copy()
+
+    def put(mask: Any, what: str, why: str = "", shown: Any = None) -> None:
+        mask = mask & (outcome == POSITION)
+        outcome[mask], reason[mask] = what, why
+        if shown is not None:
+            detail[mask] = [str(value) for value in np.asarray(shown)[mask]]
+
+    gap = rows["subject"].isna().to_numpy() & rows["_producer"].isna().to_numpy()
+    put(gap, QUARANTINE, LOST)
+    put(rows["subject"].isna().to_numpy(), QUARANTINE, MALFORMED)
+    put(~wanted, OTHER)
+    put(error != "", QUARANTINE, MALFORMED)
+    bare = ~has_place & np.isnan(rate)
+    put(bare, QUARANTINE, MALFORMED, np.full(count, "neither a place (lat, lon) nor a speed (rate)"))
+    put(~np.isnan(rate) & ~((rate >= 0) & (rate <= rules.max_speed_kmh)), QUARANTINE, IMPOSSIBLE, rate)
+    put(~time_known, QUARANTINE, NO_TIME)
+    put(time > received + rules.skew_ms, QUARANTINE, FUTURE, time - received)
+    put(swapped, QUARANTINE, SWAPPED)
+    put(has_place & ~contained, QUARANTINE, OUTSIDE)
+    put(received - time > rules.late_ms, LATE, "", received - time)
+
+    good = (outcome == POSITION) & has_place
+    piece, far, along = np.full(count, -1), np.full(count, np.nan), np.zeros(count, np.int64)
+    area = np.full(count, "", dtype=object)
+    limit, source = np.full(count, np.nan), np.full(count, "", dtype=object)
+    if good.any():
+        piece[good], far[good], along[good] = places.match(lat[good], lon[good], heading[good])
+        area[good] = places.areas(lat[good], lon[good])
+        limit[good], source[good] = places.limits_at(area[good], time[good])
+    stamps = pa.array(time, pa.int64()).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
+    columns: dict[str, Any] = {
+        "outcome": pa.array(outcome, pa.string()),
+        "reason": _texts(reason),
+        "detail": _texts(detail),
+        "vehicle_id": pc.coalesce(batch.column("$OriginProducer"), batch.column("_producer")),
+        "seq": pc.coalesce(batch.column("$OriginSeq"), batch.column("_seq")),
+        "event_time": stamps,
+        "received_time": pa.array(received).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC")),
+        "subject": batch.column("subject"),
+        "lat_deg": _floats(np.where(has_place, lat / 1e7, np.nan)),
+        "lon_deg": _floats(np.where(has_place, lon / 1e7, np.nan)),
+        "speed_kmh": _floats(rate),
+        "heading_deg": _floats(heading),
+        "plate": batch.column("license_no"),
+        "segment_id": pa.array([places.pieces[one].segment_id if one >= 0 else None for one in piece], pa.string()),
+        "direction": pa.array([{1: FORWARD, -1: BACKWARD}.get(int(one)) for one in along], pa.string()),
+        "match_distance_m": _floats(np.round(far, 2)),
+        "area": pa.array(np.where(area == "", NO_AREA, area), pa.string()),
+        "limit_kmh": _floats(limit),
+        "limit_source": _texts(source),
+        "log": batch.column("_log"),
+        "log_offset": batch.column("_offset"),
+        "day": pa.array(np.datetime_as_string(time.astype("datetime64[ms]"), unit="D"), pa.string()),
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _texts(values: Any) -> pa.Array:
+    return pa.array([value or None for value in values], pa.string())
+
+
+def _floats(values: Any) -> pa.Array:
+    return pa.array(values, pa.float64(), mask=np.isnan(values))

@@ -1,0 +1,251 @@
+"""The tables from a log: of before in one batch, of now in many. Both go through `Tables.ingest`.
+
+events ──▶ judged ──┬─▶ positions (without those that are there)     ──▶ every `refresh_s`: the days that have changed
+                    ├─▶ late                                               observed ──▶ segment_speeds, ... offences
+                    ├─▶ quarantine, with the reason
+                    └─▶ counts: read = positions + duplicates + late + quarantine + other
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from vicinal.errors import VicinalError
+
+from .places import Places
+from .reports import EVENTS, JUDGED, KEPT, LATE, OTHER, POSITION, QUARANTINE, Rules, judged
+from .small import MOST, counted, first_seen
+from .store import Store
+from .tables import TABLES, observed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["DERIVED", "Tables", "batch", "stream"]
+
+DERIVED = tuple(TABLES)
+# Batches between two looks for small files.
+_COMPACT_EVERY = 50
+Said = Callable[[dict[str, Any]], None]
+
+
+class Tables:
+    """A folder of tables, open for writing."""
+
+    def __init__(
+        self,
+        spark: "SparkSession",
+        out: Path,
+        places: Places,
+        rules: Rules | None = None,
+        query: str = "",
+        refresh_s: float = 60.0,
+        derived: "tuple[str, ...]" = DERIVED,
+        said: Said | None = None,
+        delta: bool = False,
+    ) -> None:
+        self.spark = spark
+        self.store = Store(out, query, delta)
+        self._places = places
+        self._rules = rules or Rules()
+        self._refresh_s = refresh_s
+        self._derived = derived
+        self._refreshed = time.monotonic()
+        self._said = said or (lambda progress: None)
+
+    def ingest(self, events: "DataFrame", number: int, small: bool = False) -> None:
+        """One batch; nothing if it is there. A `small` one has no more rows than small.MOST."""
+        if number <= self.store.batch:
+            return
+        begun = time.monotonic()
+        rows = judged(events, self._places, self._rules)
+        if small:
+            self._ingest_small(rows.toArrow(), number)
+        else:
+            self._ingest_large(rows.persist(), number)
+        self._said({"batch": number, "seconds": round(time.monotonic() - begun, 3), **self.store.notes["last"]})
+        if number % _COMPACT_EVERY == _COMPACT_EVERY - 1:
+            for table in ("positions", "late", "quarantine"):
+                self.store.compact(self.spark, table)
+        if time.monotonic() - self._refreshed >= self._refresh_s:
+            self.refresh()
+
+    def _ingest_small(self, rows: "pa.Table", number: int) -> None:
+        counts, fresh = _tallied(counted(rows))
+        positions = rows.filter(_is(POSITION)).select(KEPT)
+        if fresh:
+            low, high = min(one[1] for one in fresh), max(one[2] for one in fresh)
+            positions = first_seen(positions, self.store.overlapping("positions", low, high), low, high)
+        chosen = {LATE: rows.filter(_is(LATE)).select(KEPT), QUARANTINE: rows.filter(_is(QUARANTINE))}
+        self._commit(chosen, positions, len(positions), counts, fresh, number)
+
+    def _ingest_large(self, rows: "DataFrame", number: int) -> None:
+        try:
+            counts, fresh = self._counted(rows)
+            positions = rows.where(f"outcome = '{POSITION}'").select(*KEPT)
+            positions = self._first_seen(positions, fresh).persist()
+            try:
+                kept = positions.count() if counts[POSITION] else 0
+                chosen = {name: rows.where(f"outcome = '{name}'") for name in (LATE, QUARANTINE)}
+                self._commit(chosen, positions, kept, counts, fresh, number)
+            finally:
+                positions.unpersist()
+        finally:
+            rows.unpersist()
+
+    def _counted(self, rows: "DataFrame") -> tuple[dict[str, int], list[tuple[str, int, int]]]:
+        """By outcome and by reason; and the days of positions with their least and greatest time in ms."""
+        grouped = rows.groupBy("outcome", "reason", "day")
+        wanted = [_sql(f"{what}(unix_millis(event_time))") for what in ("min", "max")]
+        found = grouped.agg(_sql("count(*)"), *wanted).collect()
+        return _tallied([tuple(row) for row in found])
+
+    def _first_seen(self, positions: "DataFrame", days: list[tuple[str, int, int]]) -> "DataFrame":
+        """Without what is twice in the batch, or there from an earlier one. The same event has the same time, so only
+        files with such times are looked at."""
+        first = positions.selectExpr(
+            "*", "row_number() over (partition by vehicle_id, seq order by received_time, log, log_offset) as copy"
+        ).where("copy = 1")
+        first = first.drop("copy")
+        if not days:
+            return first
+        low, high = min(one[1] for one in days), max(one[2] for one in days)
+        there = self.store.read(self.spark, "positions", self.store.overlapping("positions", low, high))
+        if there is None:
+            return first
+        known = there.where(f"unix_millis(event_time) between {low} and {high}").select("vehicle_id", "seq")
+        return first.join(known, ["vehicle_id", "seq"], "left_anti").select(*KEPT)
+
+    def _commit(
+        self, rows: dict[str, Any], positions: Any, kept: int, counts: dict[str, int], days: list[Any], number: int
+    ) -> None:
+        """`rows` by outcome, and positions, are DataFrames or Arrow's tables."""
+        tables: dict[str, Any] = {}
+        sizes = {"positions": kept, "late": counts[LATE], "quarantine": counts[QUARANTINE]}
+        if kept:
+            tables["positions"] = positions
+        if counts[LATE]:
+            tables["late"] = _only(rows[LATE], KEPT)
+        if counts[QUARANTINE]:
+            wanted = [name for name in JUDGED_NAMES if name not in ("outcome", "segment_id", "direction")]
+            tables["quarantine"] = _only(rows[QUARANTINE], wanted)
+        outcomes = {"duplicate": counts[POSITION] - kept, **counts, POSITION: kept}
+        outcomes["read"] = counts[POSITION] + counts[LATE] + counts[QUARANTINE] + counts[OTHER]
+        totals = dict(self.store.notes.get("counts", {}))
+        for name, count in outcomes.items():
+            totals[name] = totals.get(name, 0) + count
+        dirty = sorted({*self.store.notes.get("dirty", []), *(one[0] for one in days)})
+        self.store.commit(number, tables, notes={"counts": totals, "dirty": dirty, "last": outcomes}, rows=sizes)
+
+    def refresh(self) -> None:
+        """What follows from the positions of the days that have changed."""
+        self._refreshed = time.monotonic()
+        dirty = self.store.notes.get("dirty", [])
+        positions = self.store.read(self.spark, "positions", self.store.files("positions", dirty)) if dirty else None
+        if positions is None:
+            return
+        seen = observed(positions.selectExpr("* except (day)", "cast(day as string) as day")).persist()
+        try:
+            tables = {name: TABLES[name](seen, self._places) for name in self._derived}
+            replaced = {name: self.store.files(name, dirty) for name in self._derived}
+            self.store.commit(None, tables, replaced, notes={"dirty": []})
+        finally:
+            seen.unpersist()
+
+    def close(self) -> None:
+        self.store.close()
+
+
+JUDGED_NAMES = [part.split()[0] for part in JUDGED.split(", ")]
+
+
+def _tallied(found: "Iterable[tuple[Any, ...]]") -> tuple[dict[str, int], list[tuple[str, int, int]]]:
+    """Of outcome, reason, day, count, least and greatest time."""
+    counts: dict[str, int] = {POSITION: 0, LATE: 0, QUARANTINE: 0, OTHER: 0}
+    days = []
+    for outcome, reason, day, count, low, high in found:
+        counts[outcome] += count
+        if outcome == QUARANTINE:
+            counts[f"{QUARANTINE}: {reason}"] = counts.get(f"{QUARANTINE}: {reason}", 0) + count
+        if outcome == POSITION:
+            days.append((day, low, high))
+    return counts, days
+
+
+def _only(rows: Any, names: list[str]) -> Any:
+    return rows.select(names) if isinstance(rows, pa.Table) else rows.select(*names)
+
+
+def _is(outcome: str) -> Any:
+    return pc.field("outcome") == outcome
+
+
+def _sql(text: str) -> Any:
+    from pyspark.sql import functions
+
+    return functions.expr(text)
+
+
+def events_of(reader: Any, options: dict[str, str]) -> "DataFrame":
+    """Of spark.read or spark.readStream. With the option `kafka`, of a topic (kafka.py), else of logs (source.py)."""
+    if "kafka" in options:
+        from ..kafka import events
+
+        return events(reader, options, EVENTS)
+    reader = reader.format("vicinal").schema(EVENTS)
+    for name, value in options.items():
+        reader = reader.option(name, value)
+    found: DataFrame = reader.load()
+    return found
+
+
+def batch(
+    spark: "SparkSession",
+    options: dict[str, str],
+    out: Path,
+    places: Places,
+    rules: Rules | None = None,
+    delta: bool = False,
+) -> dict[str, int]:
+    """All that is in the logs, into a folder that is new. The counts."""
+    tables = Tables(spark, out, places, rules, "batch", delta=delta)
+    try:
+        if tables.store.batch >= 0:
+            raise VicinalError(f"{out} has tables already: a batch begins with none")
+        tables.ingest(events_of(spark.read, options), 0)
+        tables.refresh()
+        counts: dict[str, int] = tables.store.notes["counts"]
+        return counts
+    finally:
+        tables.close()
+
+
+def stream(
+    spark: "SparkSession",
+    options: dict[str, str],
+    tables: Tables,
+    trigger: "dict[str, Any] | None" = None,
+    checkpoint: Path | None = None,
+) -> "StreamingQuery":
+    """Goes on where it was: the checkpoint lies with the tables, and lives as long as they do."""
+    where = checkpoint or tables.store.root / "_vicinal" / "checkpoint"
+    if tables.store.batch >= 0 and not (where / "offsets").exists():
+        raise VicinalError(
+            f"{tables.store.root} has tables, and its checkpoint {where} is gone: batches would be counted anew, and "
+            "taken for those that are there. Give another folder, or remove this one"
+        )
+    # A backlog of millions is read in many batches, each small.
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(MOST), **options}
+    small = int(options["maxOffsetsPerTrigger"]) <= MOST
+    events = events_of(spark.readStream, options)
+    return (
+        events.writeStream.foreachBatch(lambda frame, number: tables.ingest(frame, number, small))
+        .option("checkpointLocation", str(where))
+        .trigger(**(trigger or {"processingTime": "0 seconds"}))
+        .start()
+    )

@@ -1,0 +1,64 @@
+"""A small batch, on the driver: what Spark has judged is collected in one job, and no other is needed.
+
+A job of Spark costs a tenth of a second and more whatever it does, and one with a shuffle several times that; a
+micro-batch of a live log has some thousands of rows. So its rows come here as one Arrow table, and what a large batch
+does with jobs (run.py) is done at once: counted, without those that are there, written. Both give the same tables.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+__all__ = ["MOST", "counted", "first_seen", "write_partitioned"]
+
+# Rows of a small batch: 60 MB on the driver.
+MOST = 200_000
+_PARTITIONS = ("day", "area")
+# What Hive, and so every reader of partitions, does not take in the name of a folder.
+_ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
+
+
+def counted(rows: pa.Table) -> list[tuple[str, str | None, str, int, int, int]]:
+    """Outcome, reason, day, count, least and greatest time of event in ms."""
+    ms = pc.divide(rows.column("event_time").cast(pa.int64()), 1000)
+    table = rows.select(["outcome", "reason", "day"]).append_column("ms", ms)
+    found = table.group_by(["outcome", "reason", "day"]).aggregate([([], "count_all"), ("ms", "min"), ("ms", "max")])
+    names = ("outcome", "reason", "day", "count_all", "ms_min", "ms_max")
+    return list(zip(*(found.column(name).to_pylist() for name in names)))
+
+
+def first_seen(positions: pa.Table, there: Iterable[Path], low: int, high: int) -> pa.Table:
+    """Of each (vehicle, seq) the one that was received first, and none that is in the files that are there."""
+    numbered = positions.select(["vehicle_id", "seq", "received_time", "log", "log_offset"])
+    numbered = numbered.append_column("row", pa.array(np.arange(len(positions))))
+    numbered = numbered.sort_by([(name, "ascending") for name in ("received_time", "log", "log_offset")])
+    first = numbered.group_by(["vehicle_id", "seq"], use_threads=False).aggregate([("row", "first")])
+    known: set[tuple[str, int]] = set()
+    for file in there:
+        found = pq.read_table(file, columns=["vehicle_id", "seq", "event_time"], partitioning=None)
+        ms = found.column("event_time").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy() // 1000
+        found = found.filter(pa.array((ms >= low) & (ms <= high)))
+        known.update(zip(found.column("vehicle_id").to_pylist(), found.column("seq").to_pylist()))
+    rows = first.column("row_first").to_numpy()
+    if known:
+        names = zip(first.column("vehicle_id").to_pylist(), first.column("seq").to_pylist())
+        rows = rows[np.fromiter((name not in known for name in names), np.bool_, len(first))]
+    return positions if len(rows) == len(positions) else positions.take(pa.array(np.sort(rows)))
+
+
+def write_partitioned(table: pa.Table, place: Path) -> None:
+    """As Spark's partitionBy("day", "area") does: a folder for each, and a file in it."""
+    keys = table.select(list(_PARTITIONS)).group_by(list(_PARTITIONS)).aggregate([])
+    for day, area in zip(*(keys.column(name).to_pylist() for name in _PARTITIONS)):
+        chosen = pc.and_(pc.equal(table.column("day"), day), pc.equal(table.column("area"), area))
+        folder = place / f"day={_escaped(day)}" / f"area={_escaped(area)}"
+        folder.mkdir(parents=True)
+        pq.write_table(table.filter(chosen).drop_columns(list(_PARTITIONS)), folder / "0.parquet", compression="zstd")
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"%{ord(one):02X}" if one in _ESCAPED else one for one in name)

@@ -1,0 +1,260 @@
+"""Tables as folders of Parquet, changed by commits: all of a batch in all tables, or nothing.
+
+    OUT/positions/day=2026-11-17/area=old-town/b7-0.parquet       any reader of Parquet can read OUT/positions
+    OUT/_vicinal/state.json                                       which files count, and the batch they are of
+    OUT/_vicinal/staging/7/...                                    what is being written
+    OUT/_vicinal/lock                                             flock of who writes
+    OUT/positions/_delta_log                                      where asked for: the same as a Delta table (delta.py)
+
+A batch is written aside; state.json that names its files and the moves to be made is replaced, which is the commit;
+then the files are moved, and those that they stand for are removed. Killed before the commit, nothing was done, and the
+batch runs again; killed after it, the moves are made when the store is opened, and the batch, run again, is seen to be
+done. A file is moved whole: there is none of 0 bytes, and none that is in no commit. On a file system that has
+rename: a local or shared disk.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from vicinal.errors import VicinalError
+
+from .delta import DeltaLog, check_installed
+from .small import write_partitioned
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Store", "StoreInUse"]
+
+_OWN = "_vicinal"
+# Rows of one file of Parquet: 20 MB.
+FILE_ROWS = 1_000_000
+# Files of one day and area from which on they are made one.
+COMPACT_FROM = 8
+# Tables of which nothing is replaced; the others are made anew by the day.
+_ADDED_TO = ("positions", "late", "quarantine")
+
+
+class StoreInUse(VicinalError):
+    pass
+
+
+class Store:
+    def __init__(self, root: Path, query: str = "", delta: bool = False) -> None:
+        """`query` is who fills it: another one has other batches, and is refused. `delta`: the tables are Delta tables
+        too, from now on and for good."""
+        if delta:
+            check_installed()
+        self.root = root = root.resolve()  # Spark's processes may have another current folder
+        self._own = root / _OWN
+        (self._own / "staging").mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self._own / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise StoreInUse(f"{root}: another program writes these tables") from error
+        file = self._own / "state.json"
+        self._state: dict[str, Any] = (
+            json.loads(file.read_text())
+            if file.exists()
+            else {"query": "", "batch": -1, "files": {}, "notes": {}, "moves": []}
+        )
+        self._delta: dict[str, DeltaLog] = {}
+        if delta and not self._state.get("delta"):
+            self._state["delta"] = True
+            _replace(file, json.dumps(self._state))
+        self._finish()
+        shutil.rmtree(self._own / "staging", ignore_errors=True)
+        (self._own / "staging").mkdir()
+        if query and self._state["query"] not in ("", query):
+            self.close()
+            raise VicinalError(
+                f"{root} was filled by another query ({self._state['query']}): give another folder, or remove this one "
+                "with its checkpoint"
+            )
+        self._query = query
+
+    def close(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def batch(self) -> int:
+        """The last that was committed; -1 for none."""
+        return int(self._state["batch"])
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """What was committed beside the files."""
+        return dict(self._state["notes"])
+
+    def files(self, table: str, days: "Iterable[str] | None" = None) -> list[Path]:
+        wanted = None if days is None else {f"day={day}" for day in days}
+        found = self._state["files"].get(table, {})
+        return [self.root / name for name in sorted(found) if wanted is None or name.split("/")[1] in wanted]
+
+    def overlapping(self, table: str, low: int, high: int) -> list[Path]:
+        """Files with an event_time within low .. high, in ms."""
+        found = self._state["files"].get(table, {})
+        return [self.root / name for name, (_, least, most) in found.items() if least <= high and most >= low]
+
+    def rows(self, table: str) -> int:
+        return sum(one[0] for one in self._state["files"].get(table, {}).values())
+
+    def read(self, spark: "SparkSession", table: str, files: "list[Path] | None" = None) -> "DataFrame | None":
+        """What is committed; None where there is nothing."""
+        chosen = self.files(table) if files is None else files
+        if not chosen:
+            return None
+        return spark.read.option("basePath", str(self.root / table)).parquet(*[str(one) for one in chosen])
+
+    def commit(
+        self,
+        batch: int | None,
+        tables: "dict[str, DataFrame | pa.Table]",
+        replaced: "dict[str, list[Path]] | None" = None,
+        notes: dict[str, Any] | None = None,
+        rows: "dict[str, int] | None" = None,
+    ) -> None:
+        """All of it. `batch` None for what is of no batch: a refresh, or a compaction. `replaced` are files that no
+        longer count; `rows`, if they are known, say how many files there should be."""
+        number = self._state.get("commit", 0) + 1
+        label = f"c{number}"
+        staging = self._own / "staging" / str(number)
+        moves: list[list[str]] = []
+        files: dict[str, dict[str, Any]] = {name: dict(found) for name, found in self._state["files"].items()}
+        removed: list[str] = []
+        for table, gone in (replaced or {}).items():
+            for one in gone:
+                name = one.relative_to(self.root).as_posix()
+                files.get(table, {}).pop(name, None)
+                removed.append(name)
+        for table, frame in tables.items():
+            count = None if rows is None else rows.get(table)
+            parts = 1 if count is None else max(1, -(-count // FILE_ROWS))
+            place = staging / table
+            if isinstance(frame, pa.Table):
+                write_partitioned(frame, place)
+            else:
+                frame.coalesce(parts).write.mode("overwrite").partitionBy("day", "area").option(
+                    "compression", "zstd"
+                ).parquet(str(place))
+            for at, one in enumerate(sorted(place.rglob("*.parquet"))):
+                about = _about(one)
+                if about[0]:
+                    name = f"{table}/{one.parent.relative_to(place).as_posix()}/{label}-{at}.parquet"
+                    moves.append([one.relative_to(self.root).as_posix(), name])
+                    files.setdefault(table, {})[name] = about
+        state = {
+            "query": self._query or self._state["query"],
+            "batch": self._state["batch"] if batch is None else batch,
+            "commit": number,
+            "files": files,
+            "notes": {**self._state["notes"], **(notes or {})},
+            "moves": moves,
+            "removed": removed,
+            "delta": self._state.get("delta", False),
+        }
+        for old, _ in moves:
+            _sync(self.root / old)
+        _replace(self._own / "state.json", json.dumps(state))
+        self._state = state
+        self._finish()
+        shutil.rmtree(staging, ignore_errors=True)
+
+    def _finish(self) -> None:
+        """The moves of the last commit, those that are still to be made."""
+        for old, new in self._state["moves"]:
+            source, goal = self.root / old, self.root / new
+            if source.exists():
+                goal.parent.mkdir(parents=True, exist_ok=True)
+                source.replace(goal)
+            elif not goal.exists():
+                raise VicinalError(f"{goal} was committed and is gone: somebody has removed it")
+        if self._state.get("delta"):
+            self._follow()  # before what it no longer names is removed
+        for name in self._state.get("removed", []):
+            (self.root / name).unlink(missing_ok=True)
+
+    def _follow(self) -> None:
+        """The logs of the Delta tables, up to what counts."""
+        for table, files in self._state["files"].items():
+            if table not in self._delta:
+                self._delta[table] = DeltaLog(self.root / table)
+            within = {name.partition("/")[2]: about for name, about in files.items()}
+            # Of what is only ever added to, files that are gone have been put together.
+            self._delta[table].follow(within, time.time_ns() // 1_000_000, table in _ADDED_TO)
+
+    def compact(self, spark: "SparkSession", table: str) -> int:
+        """Days and areas with many small files get one each; how many files there are fewer."""
+        groups: dict[str, list[Path]] = {}
+        known = self._state["files"].get(table, {})
+        for one in (self.root / name for name in sorted(known) if known[name][0] < FILE_ROWS // 2):
+            groups.setdefault(one.parent.as_posix(), []).append(one)
+        small = [one for some in groups.values() if len(some) >= COMPACT_FROM for one in some]
+        if not small:
+            return 0
+        frame = self.read(spark, table, small)
+        assert frame is not None
+        before = len(self.files(table))
+        self.commit(
+            None,
+            {table: _by_time(frame)},
+            {table: small},
+            rows={table: sum(known[one.relative_to(self.root).as_posix()][0] for one in small)},
+        )
+        return before - len(self.files(table))
+
+
+def _by_time(frame: "DataFrame") -> "DataFrame":
+    for name in ("event_time", "start_time", "minute_time"):
+        if name in frame.columns:
+            return frame.sortWithinPartitions("day", "area", name)
+    return frame
+
+
+def _about(path: Path) -> list[int]:
+    """Rows, and the least and greatest event_time in ms, 0 and 2^62 where there is none."""
+    found = pq.read_metadata(path)
+    names = found.schema.names
+    low, high = 0, 1 << 62
+    if "event_time" in names and found.num_rows:
+        at = names.index("event_time")
+        ends = [found.row_group(group).column(at).statistics for group in range(found.num_row_groups)]
+        if all(one is not None and one.has_min_max for one in ends):
+            low = int(min(one.min for one in ends).timestamp() * 1000) - 1
+            high = int(max(one.max for one in ends).timestamp() * 1000) + 1
+    return [found.num_rows, low, high]
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, text: str) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text, encoding="utf-8")
+    _sync(fresh)
+    fresh.replace(path)
+    _sync(path.parent)

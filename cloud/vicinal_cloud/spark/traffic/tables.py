@@ -1,0 +1,292 @@
+"""What follows from positions. Each table is one function of a DataFrame, for history and for now.
+
+A table of a day is a function of the positions of that day (UTC), whatever order they came in: windows are by vehicle
+and time, and of equals the lower seq is first. So what a stream has refreshed is what a batch computes.
+
+    observed          positions with a place and a speed: a vehicle may send both in one event, or one after the other
+    segment_speeds    by segment, direction and minute, against free flow
+    congestion        runs of slow minutes, and whether they have ended
+    stopped           vehicles that stood still
+    accidents         two that stood still at the same place at the same time (Linear Road's meaning, with metres)
+    trips             from one long pause to the next
+    offences          stretches of time over the limit in force, with the evidence
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .places import Places
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["TABLES", "accidents", "congestion", "observed", "offences", "segment_speeds", "stopped", "trips"]
+
+# A speed counts for a place so long after it was said.
+PAIRED_S = 10
+# Slow is below so much of free flow, by at least so many vehicles; two runs with so few minutes between are one.
+SLOW, SLOW_VEHICLES, SLOW_GAP_MIN = 0.6, 2, 2
+# Vehicles that make a minute's mean worth believing whole.
+CONFIDENT_VEHICLES = 5
+STILL_KMH, STILL_S, STILL_REPORTS = 3.0, 60, 4
+ACCIDENT_S, ACCIDENT_M = 120, 30.0
+PAUSE_S = 300
+# Taken off a measured speed: 3 km/h up to 100, 3 % above.
+TOLERANCE_KMH, TOLERANCE = 3.0, 0.03
+OFFENCE_GAP_S = 30
+_WHEN = "struct(ms, seq)"
+_METRES = (
+    "6371008.8 * sqrt(pow(radians({a}lat_deg - {b}lat_deg), 2)"
+    " + pow(radians({a}lon_deg - {b}lon_deg) * cos(radians({a}lat_deg)), 2))"
+)
+
+
+def observed(positions: "DataFrame") -> "DataFrame":
+    """With `ms`, the time as a number, for what follows."""
+    spoken = positions.selectExpr("*", "unix_millis(event_time) as ms")
+    return (
+        spoken.selectExpr(
+            "* except (speed_kmh)",
+            f"""coalesce(speed_kmh, max_by(speed_kmh, if(speed_kmh is null, null, struct(ms, seq))) over (
+                partition by day, vehicle_id order by ms range between {PAIRED_S * 1000} preceding and current row
+            )) as speed_kmh""",
+            # Who is fined is known by the plate, which comes with the speed.
+            f"""coalesce(plate, max_by(plate, if(plate is null, null, struct(ms, seq))) over (
+                partition by day, vehicle_id order by ms range between {PAIRED_S * 1000} preceding and current row
+            )) as known_plate""",
+        )
+        .where("lat_deg is not null")
+        .selectExpr("* except (plate, known_plate)", "known_plate as plate")
+    )
+
+
+def segment_speeds(seen: "DataFrame", places: Places) -> "DataFrame":
+    pieces = seen.sparkSession.createDataFrame(
+        [(one.segment_id, one.road, one.length_m, one.free_flow_kmh) for one in places.pieces],
+        "segment_id string, road string, length_m double, free_flow_kmh double",
+    )
+    grouped = (
+        seen.where("segment_id is not null and speed_kmh is not null")
+        .selectExpr("*", "date_trunc('minute', event_time) as minute", "coalesce(direction, 'unknown') as along")
+        .groupBy("day", "segment_id", "along", "minute")
+        .agg(
+            *_expressions(
+                "count(distinct vehicle_id) as vehicles",
+                "count(*) as reports",
+                "round(avg(speed_kmh), 3) as mean_kmh",
+                "percentile(speed_kmh, 0.15) as p15_kmh",
+                "percentile(speed_kmh, 0.5) as p50_kmh",
+                "percentile(speed_kmh, 0.85) as p85_kmh",
+                "min(area) as area",
+            )
+        )
+    )
+    return grouped.join(pieces.hint("broadcast"), "segment_id").selectExpr(
+        "segment_id",
+        "road",
+        "along as direction",
+        "minute as minute_time",
+        "vehicles",
+        "reports",
+        "mean_kmh",
+        "p15_kmh",
+        "p50_kmh",
+        "p85_kmh",
+        "free_flow_kmh",
+        "round(mean_kmh / free_flow_kmh, 4) as free_flow_ratio",
+        "round(length_m / nullif(mean_kmh, 0) * 3.6, 2) as travel_time_s",
+        "round(length_m / free_flow_kmh * 3.6, 2) as free_flow_travel_time_s",
+        f"least(1.0D, vehicles / {CONFIDENT_VEHICLES}D) as confidence",
+        "day",
+        "area",
+    )
+
+
+def congestion(speeds: "DataFrame") -> "DataFrame":
+    """One row for a run of slow minutes. It has ended when a later minute of the segment was not slow, or when nothing
+    was heard of it for longer than two runs may be apart."""
+    key = "day, segment_id, direction"
+    slow = f"free_flow_ratio < {SLOW} and vehicles >= {SLOW_VEHICLES}"
+    latest = speeds.selectExpr("*", "max(minute_time) over (partition by day) as latest_time")
+    marked = latest.selectExpr(
+        "*",
+        f"max(if(not ({slow}), minute_time, null)) over (partition by {key}) as free_time",
+    ).where(slow)
+    numbered = marked.selectExpr(
+        "*",
+        f"""if(timestampdiff(MINUTE, lag(minute_time) over (partition by {key} order by minute_time), minute_time)
+            <= {SLOW_GAP_MIN}, 0, 1) as fresh""",
+    ).selectExpr("*", f"sum(fresh) over (partition by {key} order by minute_time) as run")
+    return (
+        numbered.groupBy("day", "segment_id", "direction", "run")
+        .agg(
+            *_expressions(
+                "min(area) as area",
+                "min(minute_time) as start_time",
+                "max(minute_time) + interval 1 minute as end_time",
+                "count(*) as slow_minutes",
+                "min(mean_kmh) as least_kmh",
+                "round(avg(free_flow_ratio), 4) as free_flow_ratio",
+                "max(vehicles) as most_vehicles",
+                f"""coalesce(max(free_time) > max(minute_time), false)
+                    or max(latest_time) > max(minute_time) + interval {SLOW_GAP_MIN} minutes as ended""",
+            )
+        )
+        .selectExpr("* except (run, day, area)", "day", "area")
+    )
+
+
+def stopped(seen: "DataFrame") -> "DataFrame":
+    key = "day, vehicle_id"
+    order = f"over (partition by {key} order by ms, seq)"
+    runs = (
+        seen.where("speed_kmh is not null")
+        .selectExpr("*", f"speed_kmh < {STILL_KMH} as still")
+        .selectExpr("*", f"if(still and coalesce(lag(still) {order}, false), 0, 1) as fresh")
+        .selectExpr("*", f"sum(fresh) {order} as run")
+        .where("still")
+    )
+    return (
+        runs.groupBy("day", "vehicle_id", "run")
+        .agg(
+            *_expressions(
+                "min(event_time) as start_time",
+                "max(event_time) as end_time",
+                "(max(ms) - min(ms)) / 1000D as duration_s",
+                "count(*) as reports",
+                f"min_by(lat_deg, {_WHEN}) as lat_deg",
+                f"min_by(lon_deg, {_WHEN}) as lon_deg",
+                f"min_by(segment_id, {_WHEN}) as segment_id",
+                f"min_by(direction, {_WHEN}) as direction",
+                f"min_by(area, {_WHEN}) as area",
+            )
+        )
+        .where(f"duration_s >= {STILL_S} and reports >= {STILL_REPORTS}")
+        .selectExpr("* except (run, day, area)", "day", "area")
+    )
+
+
+def accidents(still: "DataFrame") -> "DataFrame":
+    """One row for each two vehicles."""
+    metres = _METRES.format(a="a.", b="b.")
+    return (
+        still.alias("a")
+        .join(
+            still.alias("b"),
+            _expressions(
+                f"""a.day = b.day and a.segment_id = b.segment_id and a.vehicle_id < b.vehicle_id
+                and a.direction <=> b.direction and a.start_time <= b.end_time and b.start_time <= a.end_time
+                and unix_millis(least(a.end_time, b.end_time)) - unix_millis(greatest(a.start_time, b.start_time))
+                    >= {ACCIDENT_S * 1000} and {metres} <= {ACCIDENT_M}"""
+            )[0],
+        )
+        .selectExpr(
+            "a.segment_id",
+            "a.direction",
+            "a.vehicle_id as first_vehicle_id",
+            "b.vehicle_id as second_vehicle_id",
+            "greatest(a.start_time, b.start_time) as start_time",
+            "least(a.end_time, b.end_time) as end_time",
+            f"round({metres}, 1) as apart_m",
+            "(a.lat_deg + b.lat_deg) / 2 as lat_deg",
+            "(a.lon_deg + b.lon_deg) / 2 as lon_deg",
+            "a.day",
+            "a.area",
+        )
+    )
+
+
+def trips(seen: "DataFrame") -> "DataFrame":
+    """Within a day; one over midnight is two."""
+    key = "day, vehicle_id"
+    order = f"over (partition by {key} order by ms, seq)"
+    step = _METRES.format(a="", b="was_")
+    runs = (
+        seen.selectExpr(
+            "*",
+            f"lag(ms) {order} as was_ms",
+            f"lag(lat_deg) {order} as was_lat_deg",
+            f"lag(lon_deg) {order} as was_lon_deg",
+        )
+        .selectExpr("*", f"if(ms - was_ms <= {PAUSE_S * 1000}, 0, 1) as fresh")
+        .selectExpr("*", f"sum(fresh) {order} as run")
+    )
+    return (
+        runs.groupBy("day", "vehicle_id", "run")
+        .agg(
+            *_expressions(
+                "min(event_time) as start_time",
+                "max(event_time) as end_time",
+                "(max(ms) - min(ms)) / 1000D as duration_s",
+                f"round(coalesce(sum(if(fresh = 0, {step}, 0)), 0), 1) as distance_m",
+                "max(speed_kmh) as top_kmh",
+                "count(*) as reports",
+                f"min_by(lat_deg, {_WHEN}) as start_lat_deg",
+                f"min_by(lon_deg, {_WHEN}) as start_lon_deg",
+                f"max_by(lat_deg, {_WHEN}) as end_lat_deg",
+                f"max_by(lon_deg, {_WHEN}) as end_lon_deg",
+                f"min_by(area, {_WHEN}) as area",
+            )
+        )
+        .where("reports > 1")
+        .selectExpr(
+            "* except (run, day, area)", "round(distance_m / nullif(duration_s, 0) * 3.6, 2) as mean_kmh", "day", "area"
+        )
+    )
+
+
+def offences(seen: "DataFrame") -> "DataFrame":
+    """A stretch in one area; a single report counts. Judged by the limit that was in force at each moment."""
+    key = "day, vehicle_id, area"
+    order = f"over (partition by {key} order by ms, seq)"
+    over = f"speed_kmh - if(speed_kmh <= 100, {TOLERANCE_KMH}, speed_kmh * {TOLERANCE}) - limit_kmh"
+    runs = (
+        seen.selectExpr("*", f"{over} as over_kmh")
+        .where("over_kmh > 0")
+        .selectExpr("*", f"if(ms - lag(ms) {order} <= {OFFENCE_GAP_S * 1000}, 0, 1) as fresh")
+        .selectExpr("*", f"sum(fresh) {order} as run")
+    )
+    worst = "struct(over_kmh, -ms, -seq)"
+    return (
+        runs.groupBy("day", "vehicle_id", "area", "run")
+        .agg(
+            *_expressions(
+                f"max_by(plate, {worst}) as plate",
+                "min(event_time) as start_time",
+                "max(event_time) as end_time",
+                "(max(ms) - min(ms)) / 1000D as duration_s",
+                "count(*) as reports",
+                f"max_by(speed_kmh, {worst}) as speed_kmh",
+                f"max_by(limit_kmh, {worst}) as limit_kmh",
+                f"max_by(limit_source, {worst}) as limit_source",
+                "round(max(over_kmh), 3) as over_kmh",
+                f"max_by(lat_deg, {worst}) as lat_deg",
+                f"max_by(lon_deg, {worst}) as lon_deg",
+                f"max_by(segment_id, {worst}) as segment_id",
+                f"max_by(event_time, {worst}) as event_time",
+                f"max_by(received_time, {worst}) as received_time",
+            )
+        )
+        .selectExpr("* except (run, day, area)", "day", "area")
+    )
+
+
+def _expressions(*texts: str) -> list[Any]:
+    from pyspark.sql import functions
+
+    return [functions.expr(text) for text in texts]
+
+
+def _from_speeds(seen: "DataFrame", places: Places) -> "DataFrame":
+    return congestion(segment_speeds(seen, places))
+
+
+# By name; each takes what was observed, and the places.
+TABLES: dict[str, Callable[["DataFrame", Places], "DataFrame"]] = {
+    "segment_speeds": segment_speeds,
+    "congestion": _from_speeds,
+    "stopped": lambda seen, places: stopped(seen),
+    "accidents": lambda seen, places: accidents(stopped(seen)),
+    "trips": lambda seen, places: trips(seen),
+    "offences": lambda seen, places: offences(seen),
+}

@@ -1,0 +1,150 @@
+"""`vicinal spark ingest`, killed with SIGKILL again and again: nothing lost, nothing twice."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cloud.broker.brokers import Brokers, Process
+from cloud.spark import town
+
+pytest.importorskip("pyspark")
+
+from vicinal.event import Event
+from vicinal_cloud.broker.client import connect
+
+KILLS = int(os.environ.get("VICINAL_SPARK_KILLS", "20" if os.environ.get("VICINAL_SOAK") else "0"))
+COMMAND = [sys.executable, "-c", "from vicinal_tools.main import main; main()"]
+PATIENCE = 300.0
+
+
+class Ingest:
+    """In a process group of its own, with its JVM and its workers."""
+
+    def __init__(self, broker: str, out: Path, *more: str) -> None:
+        self.process = subprocess.Popen(
+            [
+                *COMMAND,
+                "spark",
+                "ingest",
+                "--brokers",
+                broker,
+                "--out",
+                str(out),
+                "--json",
+                "--master",
+                "local[2]",
+                *more,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"},
+        )
+        self.batches: list[dict[str, Any]] = []
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.batches.append(json.loads(line))
+
+    def wait_for(self, count: int) -> None:
+        limit = time.monotonic() + PATIENCE
+        while len(self.batches) < count:
+            assert self.process.poll() is None, self.process.stderr.read() if self.process.stderr else ""
+            if time.monotonic() > limit:
+                self.kill()
+                said = self.process.stderr.read() if self.process.stderr else ""
+                pytest.fail(f"{len(self.batches)} of {count} batches in {PATIENCE} s: {said}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Town:
+    """Cars that publish through a broker, which is killed too, now and then, and comes back where it was."""
+
+    def __init__(self, folder: Path) -> None:
+        self.events = [event for event, _ in town.drive(40, 25)]
+        self.brokers = Brokers(folder)
+        self.broker: Process = self.brokers.start("b1", log=True)
+        self.said = 0
+
+    def publish(self, count: int) -> None:
+        """As of now: what is older than a quarter of an hour would be late."""
+        some, now = self.events[self.said : self.said + count], time.time_ns() // 1_000_000
+        self.said += len(some)
+        by_car: dict[str, list[Event]] = {}
+        for event in some:
+            stamped = Event(event.subject, event.params, {"Time": now}, event.producer, event.seq)
+            by_car.setdefault(event.producer or "", []).append(stamped)
+
+        async def run() -> None:
+            for car, events in by_car.items():
+                async with await connect(self.broker.address, car) as client:
+                    advertisement = await client.advertise("subject IS NOT NULL")
+                    assert await (await client.submit_many(events, advertisement)) == {}
+
+        asyncio.run(run())
+
+    def kill_broker(self) -> None:
+        self.broker.kill()
+        self.broker = self.brokers.start("b1", listen=self.broker.address, log=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not KILLS, reason="each start of Spark takes long: make soak, or VICINAL_SPARK_KILLS=2")
+@pytest.mark.xdist_group("spark")
+def test_killed_at_random_the_tables_are_the_truth(tmp_path: Path) -> None:
+    chance = random.Random(9)
+    cars = Town(tmp_path)
+    share = len(cars.events) // (3 * KILLS + 1)
+    out = tmp_path / "tables"
+    try:
+        for kill in range(KILLS):
+            cars.publish(share)
+            running = Ingest(cars.broker.address, out, "--most", str(share // 3), "--positions-only")
+            try:
+                # Anywhere: before the first batch, and in the middle of any of its steps.
+                if chance.random() < 0.85:
+                    running.wait_for(chance.randrange(1, 4))
+                    cars.publish(share)
+                    if kill % 4 == 1:
+                        cars.kill_broker()
+                        cars.publish(share)
+                        running.wait_for(len(running.batches) + 1)
+                time.sleep(chance.uniform(0, 1.5))
+            finally:
+                running.kill()
+        cars.publish(len(cars.events))
+        last = Ingest(cars.broker.address, out, "--once", "--positions-only")
+        assert last.process.wait(PATIENCE) == 0, last.process.stderr.read() if last.process.stderr else ""
+    finally:
+        cars.brokers.stop()
+    check(out, cars.events)
+
+
+def check(out: Path, events: list[Event]) -> None:
+    """Read as anybody would, and as the store has it."""
+    import pandas as pd
+
+    frame = pd.read_parquet(out / "positions", columns=["vehicle_id", "seq"])
+    found = sorted(frame.itertuples(index=False, name=None))
+    assert found == sorted((event.producer, event.seq) for event in events)
+    state = json.loads((out / "_vicinal" / "state.json").read_text())
+    assert state["notes"]["counts"]["read"] == state["notes"]["counts"]["position"] == len(events)
+    assert not [one for one in out.rglob("*.parquet") if one.stat().st_size == 0]
+    on_disk = {one.relative_to(out).as_posix() for one in (out / "positions").rglob("*.parquet")}
+    assert on_disk == set(state["files"]["positions"])

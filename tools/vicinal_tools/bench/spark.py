@@ -1,0 +1,176 @@
+"""Spark: the same query over the same positions, from our source, from Parquet (the limit) and from a Python source.
+
+Wall-clock time of the query on all cores, the sources taking turns, best of the rounds. Beside it, as this machine may
+have other things to do, the CPU time of Spark and its workers. The first read of our source, which makes the columns,
+is a row of its own. VICINAL_BENCH_KEEP=DIR keeps the log, 1.3 GB, for the next run.
+
+    python -m vicinal_tools.bench.spark [EVENTS]      these alone
+"""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from vicinal.errors import VicinalError
+from vicinal.filter import Filter
+
+from . import Row
+from .spark_log import START, make_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+GOAL_PARQUET, GOAL_ROWS, GOAL_BYTES = 0.5, 3.0, 0.05
+_EVENTS = 10_000_000
+# Of the row source, which takes minutes for all of them: the beginning of the same log, and rates are compared.
+_ROW_EVENTS = 2_000_000
+_ROUNDS = 5
+_SCHEMA = "_producer string, lat bigint, lon bigint, rate double, heading bigint, `$Time` bigint"
+# Spark tells a Python source no columns that a query needs: one names them, as one would.
+_NAMED = "lat bigint, rate double, `$Time` bigint"
+_QUERY = "`$Time` div 60000 as minute"
+
+
+class Spent(NamedTuple):
+    wall: float
+    cpu: float
+
+
+def rows(events: int = _EVENTS, rounds: int = _ROUNDS, row_events: int = _ROW_EVENTS) -> Iterator[Row]:
+    try:
+        from vicinal_cloud.spark.session import session
+        from vicinal_cloud.spark.source import register
+
+        spark = session("vicinal bench", "local[*]", memory="3g")
+    except (ImportError, VicinalError) as error:
+        yield Row("Spark", f"not measured: {error}")
+        return
+    register(spark)
+    Path("build").mkdir(exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(dir="build", prefix="bench-spark-") as place:
+            log = make_log(Path(os.environ.get("VICINAL_BENCH_KEEP", place), f"positions-{events}"), events)
+            yield from _measured(spark, log, Path(place), events, rounds, min(events, row_events))
+            yield from _pushed(log)
+    finally:
+        spark.stop()
+
+
+def _measured(
+    spark: "SparkSession", log: Path, place: Path, events: int, rounds: int, row_events: int
+) -> Iterator[Row]:
+    from .spark_rows import RowSource
+
+    spark.dataSource.register(RowSource)
+
+    def ours(schema: str) -> "Callable[[], DataFrame]":
+        return lambda: spark.read.format("vicinal").schema(schema).option("path", str(log)).load()
+
+    def plain() -> "DataFrame":
+        return spark.read.format("vicinal-bench-rows").option("path", str(log)).option("end", row_events).load()
+
+    first = _spent(ours(_NAMED))
+    ours(_SCHEMA)().write.parquet(str(place / "parquet"))
+    sources: dict[str, Callable[[], DataFrame]] = {
+        "ours": ours(_NAMED),
+        "every": ours(_SCHEMA),
+        "parquet": lambda: spark.read.parquet(str(place / "parquet")),
+    }
+    spent = [{name: _spent(one) for name, one in sources.items()} for _ in range(rounds)]
+    best = {name: Spent(*map(min, zip(*(one[name] for one in spent)))) for name in sources}
+    by_row = min(_spent(plain) for _ in range(2))
+    rate = {name: events / one.wall for name, one in best.items()} | {"rows": row_events / by_row.wall}
+    for name, what in (("ours", "the columns it needs named"), ("every", "every column asked for")):
+        ratio, cpu = rate[name] / rate["parquet"], best["parquet"].cpu / best[name].cpu
+        yield Row(
+            f"Spark: aggregate over {events:,} positions, {what}",
+            f"{rate[name]:,.0f} events/s",
+            f"native Parquet {rate['parquet']:,.0f}/s (by CPU time {cpu:.2f} x)",
+            f"{ratio:.2f} x",
+            f"{GOAL_PARQUET} x" if name == "ours" else "",
+            ratio >= GOAL_PARQUET if name == "ours" else None,
+        )
+    by_rows = rate["ours"] / rate["rows"]
+    yield Row(
+        "Spark: the same from a plain Python row source",
+        f"{rate['rows']:,.0f} events/s",
+        "ours as above",
+        f"{by_rows:.1f} x",
+        f"{GOAL_ROWS:g} x",
+        by_rows >= GOAL_ROWS,
+    )
+    yield Row(
+        "Spark: the first read, which makes the columns",
+        f"{events / first.wall:,.0f} events/s",
+        "the row source",
+        f"{events / first.wall / rate['rows']:.1f} x",
+    )
+
+
+def _spent(source: "Callable[[], DataFrame]") -> Spent:
+    from pyspark.sql import functions
+
+    begin, cpu = time.perf_counter(), _cpu_of_all()
+    source().selectExpr(_QUERY, "rate", "lat").groupBy("minute").agg(
+        functions.count("*"), functions.avg("rate"), functions.max("lat")
+    ).collect()
+    return Spent(time.perf_counter() - begin, _cpu_of_all() - cpu)
+
+
+def _cpu_of_all() -> float:
+    """Seconds, of this process and all below it: Spark's JVM, and its workers."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for one in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = one.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        pid = int(one.parent.name)
+        parents[pid], ticks[pid] = int(fields[1]), sum(map(int, fields[11:15]))
+    found = 0
+    for pid, used in ticks.items():
+        at = pid
+        while at in parents and at != os.getpid():
+            at = parents[at]
+        found += used if at == os.getpid() else 0
+    return found / os.sysconf("SC_CLK_TCK")
+
+
+def _pushed(log: Path) -> Iterator[Row]:
+    """Bytes that are read and decoded, of the log's: no Spark is needed to count them."""
+    from vicinal_cloud.spark.forms import Block
+    from vicinal_cloud.spark.logs import Asked, DirectoryLog
+
+    size = sum(one.stat().st_size for one in log.glob("*.segment"))
+    for what, text in (
+        ("one area of a hundred", "lat < 520100000"),
+        ("one minute of a hundred", f"$Time < {START + 600_000}"),
+        ("one report of a hundred, by speed, from any car at any time", "rate > 59.4"),
+        ("one report of a hundred, by heading", "heading = 300"),
+    ):
+        parts = []
+        for _ in range(2):  # who asks for a value first makes the order by it
+            source = DirectoryLog(log)
+            kept = 0
+            for piece in source.plan(*source.ends()):
+                for one in source.blocks(piece, Asked(None, Filter(text))):
+                    kept += len(one) if isinstance(one, Block) else 0
+            parts.append(source.read.bytes / size)
+        yield Row(
+            f"Spark: bytes read for {what}",
+            f"{parts[1]:.1%} of the log",
+            f"{kept:,} events kept, {kept / source.ends()[1]:.1%}; asked for the first time {parts[0]:.1%}",
+            "",
+            f"{GOAL_BYTES:.0%}",
+            parts[1] <= GOAL_BYTES,
+        )
+
+
+if __name__ == "__main__":
+    for row in rows(*map(int, sys.argv[1:])):
+        print(" | ".join(str(one) for one in row), flush=True)

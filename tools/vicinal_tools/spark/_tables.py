@@ -1,0 +1,134 @@
+"""What `ingest` and `traffic` share: where events come from, the road network, and what is said meanwhile."""
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from vicinal.errors import VicinalError
+
+from ..complain import BadInput, parse_filter
+from ..overlay import Failed
+
+if TYPE_CHECKING:
+    from vicinal_cloud.spark.traffic.places import Places
+
+__all__ = ["is_delta", "places_of", "progress", "settings_of", "source_of", "source_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def source_options(function: F) -> F:
+    for option in reversed(
+        [
+            click.option("--path", metavar="DIR", help="The directory of an event log, or of a broker's [log]."),
+            click.option("--brokers", metavar="ADDRESSES", help="Brokers whose logs are read, with commas between."),
+            click.option(
+                "--kafka", metavar="HOST:PORT", help="Kafka, into which logs are mirrored (vicinal kafka mirror)."
+            ),
+            click.option("--topic", metavar="TOPIC", help="Of Kafka."),
+            click.option(
+                "--kafka-option",
+                "kafka_options",
+                metavar="NAME=VALUE",
+                multiple=True,
+                help="More for Kafka's client (Java's), as security.protocol=SASL_SSL; again for each.",
+            ),
+            click.option("--filter", "condition", metavar="TEXT", help="Only events for which it is true."),
+            click.option("--token-file", metavar="FILE", help="Who we are, for brokers that ask."),
+            click.option(
+                "--network", metavar="FILE", help="Roads and areas (GeoJSON); without it, the town of the demo."
+            ),
+            click.option("--rules", metavar="FILE", help="Limits that were set beside those of the network (JSON)."),
+            click.option("--out", metavar="DIR", required=True, help="The tables, and where the query has come to."),
+            click.option(
+                "--format",
+                "table_format",
+                type=click.Choice(["parquet", "delta"]),
+                default="parquet",
+                show_default=True,
+                help="Delta is the same Parquet, with a log beside it that readers of Delta know.",
+            ),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+def source_of(
+    path: str | None,
+    brokers: str | None,
+    kafka: str | None,
+    topic: str | None,
+    kafka_options: tuple[str, ...],
+    condition: str | None,
+    token_file: str | None,
+) -> dict[str, str]:
+    if len([1 for one in (path, brokers, kafka) if one]) != 1:
+        raise BadInput("want --path DIR, --brokers ADDRESSES or --kafka HOST:PORT, one of them")
+    if bool(kafka) != bool(topic):
+        raise BadInput("--kafka HOST:PORT and --topic TOPIC go together")
+    for one in kafka_options:
+        if not kafka or "=" not in one:
+            raise BadInput(f"--kafka-option {one}: want NAME=VALUE, with --kafka")
+    if path and not Path(path).is_dir():
+        raise BadInput(f"--path {path}: there is no such directory")
+    if condition:
+        parse_filter(condition, "--filter: ")
+    # Whole: Spark's processes may have another current folder.
+    found = {
+        "path": path and str(Path(path).resolve()),
+        "brokers": brokers,
+        "kafka": kafka,
+        "topic": topic,
+        "filter": condition,
+        "tokenFile": token_file,
+    }
+    passed = {f"kafka.{name}": value for name, _, value in (one.partition("=") for one in kafka_options)}
+    return {name: value for name, value in found.items() if value} | passed
+
+
+def is_delta(table_format: str) -> bool:
+    """Whether the tables are to be Delta's; where they cannot be, that is said before anything is started."""
+    if table_format == "delta":
+        from vicinal_cloud.spark.traffic.delta import check_installed
+
+        try:
+            check_installed()
+        except VicinalError as error:
+            raise Failed(str(error)) from error
+    return table_format == "delta"
+
+
+def settings_of(options: Mapping[str, str]) -> dict[str, str]:
+    """What Spark needs to read from there."""
+    if "kafka" not in options:
+        return {}
+    if find_spec("pyspark") is None:
+        return {}  # said when it is started
+    from vicinal_cloud.spark.kafka import connector
+
+    return connector()
+
+
+def places_of(network: str | None, rules: str | None) -> "Places":
+    from vicinal_cloud.spark.traffic.places import read_places
+
+    from ..traffic import tracks
+
+    file = Path(network) if network else Path(tracks.__file__).with_name("aldermere.geojson")
+    try:
+        return read_places(file, Path(rules) if rules else None)
+    except VicinalError as error:
+        raise BadInput(str(error)) from error
+
+
+def progress(counts: dict[str, Any]) -> str:
+    """One line: batch 7: 12,000 read in 0.8 s: 11,950 positions, 50 duplicate"""
+    parts = [
+        f"{count:,} {name}" for name, count in counts.items() if count and name not in ("batch", "seconds", "read")
+    ]
+    head = f"batch {counts['batch']}: {counts.get('read', 0):,} read in {counts['seconds']:.1f} s"
+    return f"{head}: {', '.join(parts)}" if parts else head

@@ -1,0 +1,67 @@
+"""vicinal spark traffic: all of a log into tables, at once."""
+
+import json
+from pathlib import Path
+
+import click
+
+from vicinal.errors import VicinalError
+
+from ..overlay import Failed
+from ._options import session_options, start
+from ._tables import is_delta, places_of, settings_of, source_of, source_options
+from .ingest import reason_of
+
+__all__ = ["command"]
+
+
+@click.command("traffic")
+@source_options
+@click.option("--json", "as_json", is_flag=True, help="The counts as one JSON object, for programs.")
+@session_options
+def command(
+    path: str | None,
+    brokers: str | None,
+    kafka: str | None,
+    topic: str | None,
+    kafka_options: tuple[str, ...],
+    condition: str | None,
+    token_file: str | None,
+    network: str | None,
+    rules: str | None,
+    out: str,
+    table_format: str,
+    as_json: bool,
+    master: str | None,
+    memory: str,
+    jars: str | None,
+) -> None:
+    """Make the traffic tables of all that is in a log, in a new folder.
+
+    positions, late, quarantine, segment_speeds, congestion, stopped, accidents, trips, offences: Parquet by day and
+    area, for Spark, DuckDB and pandas. To follow a log that grows: vicinal spark ingest.
+    """
+    options = source_of(path, brokers, kafka, topic, kafka_options, condition, token_file)
+    places = places_of(network, rules)
+    delta = is_delta(table_format)
+    click.echo("starting Spark", err=True)
+    spark = start("traffic", master, memory, settings_of(options), jars)
+    from vicinal_cloud.spark.source import register
+    from vicinal_cloud.spark.traffic.run import batch
+
+    register(spark)
+    try:
+        click.echo("reading", err=True)
+        counts = batch(spark, options, Path(out), places, delta=delta)
+    except VicinalError as error:
+        raise Failed(str(error)) from error
+    except Exception as error:
+        raise Failed(reason_of(error)) from error
+    finally:
+        spark.stop()
+    if as_json:
+        click.echo(json.dumps(counts))
+        return
+    for name, count in counts.items():
+        if count:
+            click.echo(f"{count:>12,}  {name}")
