@@ -1,16 +1,20 @@
 """The office over HTTP: JSON for the live page and for programs.
 
-    GET  /                            a page with the map, the signs, the offences and the time slider
+    GET  /                            the live page (page.py)
+    GET  /api/live                    what it is told: all, then what is new, as server-sent events (live.py)
     GET  /api/network                 the town, GeoJSON
     GET  /api/state                   vehicles, monitors with what their signs show, areas with their limits, counters
-    GET  /api/at?time=MS              the same as it was then: the time slider        /api/span: from when to when
+    GET  /api/at?time=MS              the same as it was then, with cases and the last events: the time slider
+                                      (history.py)                                    /api/span: from when to when
     GET  /api/limits                  POST {"area": "old-town", "value": 30, "who": ..., "hours": "Mo-Fr 07:30-16:30"}
     GET  /api/cases[.csv|.geojson]    ?state=fined; /api/cases/7 with its evidence
     POST /api/cases/7                 {"state": "appealed", "who": ..., "note": ...}
     GET  /api/events[?subject=Speed]  the last ones; ?after=NUMBER: those that came after one, from the oldest on
-    GET  /api/events/VEHICLE/SEQ      the way of one, hop by hop
+    GET  /api/events/VEHICLE/SEQ      the way of one, hop by hop, once for each monitor that heard it
+    GET  /api/overlay                 how its links and nodes are, a sample every two seconds (watch.py)
     GET  /api/quarantine, /api/accounts
-    GET  /api/drivers/PLATE           all that is kept of a driver; DELETE erases what no case needs
+    POST /api/drivers/PLATE           all that is kept of a driver; DELETE erases what no case needs. {"vehicles": []}
+                                      are pseudonyms of the plate: who has keys knows them (`vicinal traffic driver`)
 
 What is wrong is answered with 400 or 404 and {"error": why}. Changes are asked for as application/json only: a page of
 somebody else cannot do that without being asked first by the browser, and nobody answers then.
@@ -18,34 +22,29 @@ somebody else cannot do that without being asked first by the browser, and nobod
 
 import json
 from collections.abc import Awaitable, Callable
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from vicinal.errors import LocalProtocolError
 
+from . import page, views
 from .cases import Case
-from .export import flat, to_csv, to_geojson
+from .export import to_csv, to_geojson
+from .history import FRESH_MS, state_at
 from .limits import Hours
-from .network import UNIT
+from .live import Audience
 from .office import Office
-from .paths import Path
 from .store import NoSuchCase
-from .whereabouts import Sighting
 
 __all__ = ["make_app"]
 
-FRESH_MS = 3_000
-"""a vehicle that was not heard for longer is not shown"""
-MAX_BODY = 10_000
-POLICY = (
-    "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
-)
-"""the page asks nobody but us"""
+MAX_BODY = 100_000
+"""bytes: a plate has a pseudonym of 18 for each area and day"""
 MAX_ROWS = 1_000
 
 
@@ -53,11 +52,12 @@ class _BadRequest(LocalProtocolError):
     pass
 
 
-def make_app(office: Office) -> Starlette:
-    api = _Api(office)
+def make_app(office: Office, audience: Audience | None = None, static: Path = page.STATIC) -> Starlette:
+    """`static` is where the page was built. Who ends the server closes the audience first: else it waits for them."""
+    api = _Api(office, audience or Audience(office))
     routes: list[tuple[str, str, Callable[[Request], Awaitable[Response]]]] = [
-        ("GET", "/", api.page),
         ("GET", "/api/network", api.network),
+        ("GET", "/api/live", api.live),
         ("GET", "/api/state", api.state),
         ("GET", "/api/at", api.at),
         ("GET", "/api/span", api.span),
@@ -70,13 +70,15 @@ def make_app(office: Office) -> Starlette:
         ("POST", "/api/cases/{number:int}", api.move),
         ("GET", "/api/events", api.events),
         ("GET", "/api/events/{vehicle:path}/{seq:int}", api.event),
+        ("GET", "/api/overlay", api.overlay),
         ("GET", "/api/quarantine", api.quarantine),
         ("GET", "/api/accounts", api.accounts),
         ("GET", "/api/drivers/{plate}", api.driver),
+        ("POST", "/api/drivers/{plate}", api.driver),
         ("DELETE", "/api/drivers/{plate}", api.erase),
     ]
     return Starlette(
-        routes=[Route(path, _kindly(do), methods=[method]) for method, path, do in routes],
+        routes=[*[Route(path, _kindly(do), methods=[method]) for method, path, do in routes], *page.routes(static)],
     )
 
 
@@ -93,15 +95,18 @@ def _kindly(do: Callable[[Request], Awaitable[Response]]) -> Callable[[Request],
 
 
 class _Api:
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: Office, audience: Audience) -> None:
         self.office = office
-
-    async def page(self, request: Request) -> Response:
-        text = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-        return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
+        self.audience = audience
 
     async def network(self, request: Request) -> Response:
         return JSONResponse(self.office.config.network.geojson(), media_type="application/geo+json")
+
+    async def live(self, request: Request) -> Response:
+        if self.audience.full:
+            return JSONResponse({"error": f"{self.audience.pages} pages look on already"}, 503)
+        head = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(self.audience.stream(), media_type="text/event-stream", headers=head)
 
     async def state(self, request: Request) -> Response:
         office, now = self.office, self.office.now()
@@ -109,55 +114,20 @@ class _Api:
         return JSONResponse(
             {
                 "now": now,
-                "vehicles": [_sighting(one) for one in seen],
-                "monitors": [self._monitor(name, now) for name in office.signs.signs],
-                "areas": self._areas(now),
-                "open": [_case(one) for one in office.control.open_cases()],
+                "vehicles": [views.sighting(one) for one in seen],
+                "monitors": views.monitors(office, now),
+                "areas": views.areas(office, now),
+                "open": [views.case(one) for one in office.control.open_cases()],
                 "counters": office.control.accounts(),
                 "latency_ms": office.paths.latency(),
             }
         )
 
-    def _monitor(self, name: str, now: int) -> dict[str, Any]:
-        monitor, sign = self.office.config.network.monitors[name], self.office.signs.signs[name]
-        return {
-            "name": name,
-            "lat": monitor.place[0] / UNIT,
-            "lon": monitor.place[1] / UNIT,
-            "area": monitor.area,
-            "limit": self.office.control.limit_of(name, now),
-            "shown": sign.shown,
-            "done": sign.done,
-            "asked_at": sign.asked_at,
-            "shown_at": sign.shown_at,
-            "done_at": sign.done_at,
-            "problem": sign.problem,
-            "heard": self.office.heard.get(name, {}),
-        }
-
-    def _areas(self, at: int) -> list[dict[str, Any]]:
-        found = []
-        for name, area in self.office.config.network.areas.items():
-            limit = self.office.control.limits.in_force(name, at)
-            value, source = (None, "") if limit is None else (limit.value, limit.source)
-            change = self.office.control.limits.next_change(name, at)
-            found.append({"name": name, "title": area.title, "limit": value, "source": source, "next_change": change})
-        return found
-
     async def at(self, request: Request) -> Response:
-        time = _number(request, "time")
-        latest: dict[str, Sighting] = {}
-        for one in self.office.store.sightings(time - FRESH_MS, time + 1):
-            latest[one.vehicle] = one
-        cases = [one for one in self.office.store.cases() if one.first <= time <= one.last + FRESH_MS]
-        return JSONResponse(
-            {
-                "now": time,
-                "vehicles": [_sighting(one) for one in latest.values()],
-                "areas": self._areas(time),
-                "open": [_case(one) for one in cases],
-            }
-        )
+        return JSONResponse(state_at(self.office, _number(request, "time")))
+
+    async def overlay(self, request: Request) -> Response:
+        return JSONResponse({"samples": views.overlay(self.office.watch.samples)})
 
     async def span(self, request: Request) -> Response:
         first, last = self.office.store.span()
@@ -168,7 +138,7 @@ class _Api:
             {**rule._asdict(), "hours": None if rule.hours is None else str(rule.hours)}
             for rule in self.office.control.limits.rules()
         ]
-        return JSONResponse({"areas": self._areas(self.office.now()), "rules": rules})
+        return JSONResponse({"areas": views.areas(self.office, self.office.now()), "rules": rules})
 
     async def set_limit(self, request: Request) -> Response:
         asked = await _body(request, {"area": str, "value": int}, {"who": str, "hours": str})
@@ -182,7 +152,7 @@ class _Api:
         return self.office.store.cases(state=request.query_params.get("state"))
 
     async def cases(self, request: Request) -> Response:
-        return JSONResponse({"cases": [_case(one) for one in self._cases(request)]})
+        return JSONResponse({"cases": [views.case(one) for one in self._cases(request)]})
 
     async def cases_csv(self, request: Request) -> Response:
         head = {"Content-Disposition": 'attachment; filename="cases.csv"'}
@@ -193,14 +163,14 @@ class _Api:
 
     async def case(self, request: Request) -> Response:
         number = request.path_params["number"]
-        found = _case(self.office.store.case(number))
-        found["evidence"] = [_evidence(one) for one in self.office.store.evidence(number)]
+        found = views.case(self.office.store.case(number))
+        found["evidence"] = [views.evidence(one) for one in self.office.store.evidence(number)]
         return JSONResponse(found)
 
     async def move(self, request: Request) -> Response:
         asked = await _body(request, {"state": str}, {"who": str, "note": str})
         who, note = asked.get("who") or "operator", asked.get("note") or ""
-        return JSONResponse(_case(self.office.move(request.path_params["number"], asked["state"], who, note)))
+        return JSONResponse(views.case(self.office.move(request.path_params["number"], asked["state"], who, note)))
 
     # Others
 
@@ -210,13 +180,13 @@ class _Api:
             found = self.office.paths.after(_number(request, "after"), count)
         else:
             found = self.office.paths.latest(count, request.query_params.get("subject"))
-        return JSONResponse({"events": [_path(one) for one in found]})
+        return JSONResponse({"events": [views.path(self.office, one) for one in found]})
 
     async def event(self, request: Request) -> Response:
         found = self.office.paths.of(request.path_params["vehicle"], request.path_params["seq"])
         if not found:
             return JSONResponse({"error": "no such event among the last ones"}, 404)
-        return JSONResponse({"paths": [_path(one) for one in found]})
+        return JSONResponse({"paths": [views.path(self.office, one) for one in found]})
 
     async def quarantine(self, request: Request) -> Response:
         return JSONResponse({"quarantine": [one._asdict() for one in self.office.store.quarantine(MAX_ROWS)]})
@@ -225,31 +195,11 @@ class _Api:
         return JSONResponse({**self.office.accounts(), "store": self.office.store.counts()})
 
     async def driver(self, request: Request) -> Response:
-        return JSONResponse(self.office.store.driver(request.path_params["plate"]))
+        names = [] if request.method == "GET" else await _vehicles(request)
+        return JSONResponse(self.office.driver(request.path_params["plate"], names))
 
     async def erase(self, request: Request) -> Response:
-        await _body(request, {}, {})
-        return JSONResponse(self.office.erase(request.path_params["plate"])._asdict())
-
-
-def _sighting(one: Sighting) -> dict[str, Any]:
-    made = one._asdict()
-    lat, lon = made.pop("place")
-    return {**made, "lat": lat / UNIT, "lon": lon / UNIT}
-
-
-def _case(case: Case) -> dict[str, Any]:
-    return {**flat(case), "steps": [step._asdict() for step in case.steps]}
-
-
-def _evidence(one: Any) -> dict[str, Any]:
-    made = one._asdict()
-    lat, lon = made.pop("place")
-    return {**made, "lat": lat / UNIT, "lon": lon / UNIT}
-
-
-def _path(path: Path) -> dict[str, Any]:
-    return {**path._asdict(), "hops": [hop._asdict() for hop in path.hops]}
+        return JSONResponse(self.office.erase(request.path_params["plate"], await _vehicles(request))._asdict())
 
 
 def _number(request: Request, name: str, default: int | None = None, most: int = 1 << 53) -> int:
@@ -257,6 +207,14 @@ def _number(request: Request, name: str, default: int | None = None, most: int =
     if not text.isdecimal() or int(text) > most:
         raise _BadRequest(f"{name} is {text!r}, want a number up to {most}")
     return int(text)
+
+
+async def _vehicles(request: Request) -> list[str]:
+    found: list[Any] = (await _body(request, {}, {"vehicles": list})).get("vehicles", [])
+    for one in found:
+        if not isinstance(one, str):
+            raise _BadRequest(f"vehicles has {one!r}, want strings")
+    return found
 
 
 async def _body(request: Request, wanted: dict[str, type], allowed: dict[str, type]) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from vicinal.errors import LocalProtocolError
 from .stretches import Evidence, Stretch
 from .tariff import Tariff
 
-__all__ = ["STATES", "Case", "NotAllowed", "Step", "case_of", "moved"]
+__all__ = ["AFTER", "STATES", "Case", "NotAllowed", "Step", "case_of", "moved"]
 
 STATES = ("open", "fined", "paid", "appealed", "upheld", "void")
-_AFTER = {
+AFTER = {
     "open": ("fined", "void"),
     "fined": ("paid", "appealed", "void"),
     "appealed": ("upheld", "void"),
@@ -83,8 +83,8 @@ def case_of(stretch: Stretch, tariff: Tariff, steps: tuple[Step, ...]) -> Case:
 def moved(case: Case, state: str, now: int, who: str, note: str = "") -> Case:
     if state not in STATES:
         raise NotAllowed(f"case {case.number}: {state!r} is no state, want one of {', '.join(STATES)}")
-    if state not in _AFTER[case.state]:
-        allowed = ", ".join(_AFTER[case.state]) or "nothing"
+    if state not in AFTER[case.state]:
+        allowed = ", ".join(AFTER[case.state]) or "nothing"
         raise NotAllowed(f"case {case.number} is {case.state}: after that comes {allowed}, not {state}")
     if state in NEEDS_NOTE and not note.strip():
         raise NotAllowed(f"case {case.number}: {state} needs a reason")

@@ -7,6 +7,7 @@
     token = "traffic-control.token"      # a file with a signed token that says who it is, read at each connection
     source = "siena"                     # how gateways call the overlay: [[service]] name of their siena service
     services = "air-{monitor}"           # how they call a monitor's STEAM service
+    reach_m = 216                        # how far a monitor hears, as the page draws it: vicinal_hw.ble.physics
     database = "sqlite:///traffic.sqlite"
     scopes = { membership = "police" }   # where it listens
     [listen]
@@ -19,6 +20,8 @@
     [retention]                          # hours
     sightings_h = 24
     quarantine_h = 720
+    [watch]                              # brokers and gateways whose status the page shows, and where it is
+    b-office = "http://127.0.0.1:9447"
 
 Paths are relative to the file, that of a SQLite database too.
 """
@@ -37,7 +40,7 @@ from .store import Retention
 
 __all__ = ["Config", "load"]
 
-TABLES = ("office", "listen", "rules", "tariff", "retention")
+TABLES = ("office", "listen", "rules", "tariff", "retention", "watch")
 HOUR_MS = 3_600_000
 
 
@@ -48,11 +51,13 @@ class Config(NamedTuple):
     token: Path | None
     source: str
     services: str
+    reach_m: int
     database: str
     scopes: dict[str, str]
     listen: tuple[str, int] | None
     settings: Settings
     retention: Retention
+    watch: dict[str, str]
 
 
 def load(path: Path) -> Config:
@@ -77,8 +82,9 @@ def load(path: Path) -> Config:
         office.fail("token", f"is {str(token)!r}, which is no file")
     made = Config(
         office.name(default="traffic-control"), load_network(network_file), office.take("broker", str, required=True),
-        token, office.name("source", "siena"), services, database, office.take("scopes", dict, {}),
-        _listen(path, tables), _settings(path, tables), _retention(path, tables),
+        token, office.name("source", "siena"), services, office.number("reach_m", 216, 1), database,
+        office.take("scopes", dict, {}), _listen(path, tables), _settings(path, tables), _retention(path, tables),
+        _watch(path, tables),
     )  # fmt: skip
     office.done()
     return made
@@ -116,3 +122,12 @@ def _retention(path: Path, tables: dict[str, Any]) -> Retention:
     )
     table.done()
     return found
+
+
+def _watch(path: Path, tables: dict[str, Any]) -> dict[str, str]:
+    table = Table(path, "watch", tables.get("watch", {}))
+    for name in list(table.values):
+        address: str = table.take(name, str)
+        if not address.startswith(("http://", "https://")):
+            table.fail(name, f"is {address!r}, want http://HOST:PORT")
+    return dict(tables.get("watch", {}))

@@ -10,6 +10,8 @@ What is saved says up to which delivery: after a crash the broker gives the rest
 import asyncio
 import contextlib
 import logging
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from vicinal.control import SUBJECT, Answer, from_event
@@ -17,14 +19,17 @@ from vicinal.errors import RemoteProtocolError, VicinalError
 
 from ..broker.client import Advertisement, Client, Delivery, Subscription, connect
 from ..broker.dial import CannotConnect
+from ..broker.tokens import read_token
 from .cases import Case
 from .config import Config
 from .control import TrafficControl
 from .limits import Hours, Rule
 from .paths import Path, Paths, hops_of
+from .recent import KEPT, Recent
 from .reports import SUBJECTS
-from .signs import Sign, Signs
-from .store import Store
+from .signs import DISPLAY, Sign, Signs
+from .store import Held, Store
+from .watch import Watch
 
 __all__ = ["Office", "monitor_of"]
 
@@ -54,10 +59,15 @@ class Office:
         self.signs = Signs(config.name, config.source, services)
         self.heard: dict[str, dict[str, int]] = {name: {} for name in services}
         """of each monitor, by subject"""
+        self.recent = Recent(store.last_cases(KEPT))
+        self.watch = Watch(config.watch, lambda: (self.now(), self.control.counters["received"], self.paths.links))
         self.connected = False
         self._offset: int | None = None
         self._client: Client | None = None
         self._asking: Advertisement | None = None
+        self._showing: Advertisement | None = None
+        areas = list(config.network.areas)
+        self._zones = {name: areas.index(one.area) for name, one in config.network.monitors.items()}
         self._tasks: list[asyncio.Task[Any]] = []
         self._turn = asyncio.Event()
         store.restore(self.control)
@@ -70,6 +80,7 @@ class Office:
         """Returns when the overlay is there and it is known what is wanted of it."""
         client = self._client = await self._connect()
         self._asking = await client.advertise(f"subject = '{SUBJECT}'", self.config.scopes)
+        self._showing = await client.advertise(f"subject = '{DISPLAY}'", self.config.scopes)
         answers = await client.subscribe(
             f"subject = '{SUBJECT}' AND Type = {Answer.type} AND RequestProducer = '{self.config.name}'"
         )
@@ -79,12 +90,15 @@ class Office:
         live = await client.subscribe(WANTED, self.config.scopes)
         self.connected = True
         loop = asyncio.get_running_loop()
-        parts = (self._listen(events), self._look_on(live), self._hear_answers(answers), self._work(), self._retain())
+        parts = (
+            self._listen(events), self._look_on(live), self._hear_answers(answers), self._work(), self._retain(),
+            self.watch.run(),
+        )  # fmt: skip
         self._tasks = [loop.create_task(part) for part in parts]
 
     async def _connect(self) -> Client:
         wait, file = FIRST_RETRY, self.config.token
-        token = None if file is None else lambda: file.read_text(encoding="ascii").strip()
+        token = None if file is None else partial(read_token, file)
         while True:
             try:
                 return await connect(self.config.broker, self.config.name, token=token)
@@ -174,6 +188,10 @@ class Office:
                 sign = next(one for one in self.signs.signs.values() if one.service == event["DistList"])
                 self.store.set_sign(sign.monitor, sign.shown, sign.standing)
                 await self._client.submit(event, self._asking)
+            for event in self.signs.displays(self._zones, now):
+                assert self._client is not None
+                assert self._showing is not None
+                await self._client.submit(event, self._showing)
             self.control.handle_timeout(now)
             self._save()
             self._turn.clear()
@@ -185,6 +203,10 @@ class Office:
         changes = self.control.changes()
         if changes:
             self.store.save(changes, self._offset)
+            for number, _ in changes.merged:
+                self.recent.remove(number)
+            for case in changes.cases:
+                self.recent.put(case)
 
     async def _retain(self) -> None:
         while True:
@@ -197,11 +219,24 @@ class Office:
         """An open case may be made void; every other step is of one that is not open."""
         case = self.control.void(number, self.now(), who, note) if state == "void" else None
         self._save()
-        return case or self.store.move(number, state, self.now(), who, note)
+        if case is None:
+            case = self.store.move(number, state, self.now(), who, note)
+            self.recent.put(case)
+        return case
 
-    def erase(self, plate: str) -> Any:
+    def driver(self, plate: str, vehicles: Iterable[str] = ()) -> dict[str, Any]:
         self._save()
-        return self.store.erase(plate)
+        return self.store.driver(plate, vehicles)
+
+    def erase(self, plate: str, vehicles: Iterable[str] = ()) -> Held:
+        """`vehicles` are its pseudonyms, which who has the keys can compute: keys are not kept here."""
+        self._save()
+        names = set(vehicles) | self.store.vehicles_of(plate)
+        found = self.store.erase(plate, names)
+        self.recent.forget(plate, found.held)
+        self.control.whereabouts.erase(names)
+        self.paths.erase(names)
+        return found
 
     def accounts(self) -> dict[str, Any]:
         """What came, and what became of it: the sums hold at every instant."""

@@ -2,20 +2,25 @@
 
     vehicle's gateway ──air──▶ monitor ──uplink──▶ broker ──overlay──▶ broker ──▶ office
 
-Gateways write the first part into the attribute `Trace` (FED-26), brokers give the second as the trail of a delivery.
+Gateways write the first part into the attribute `Trace` (FED-26), brokers give the second as the trail of a delivery,
+with the scopes that the event was in there, one of each dimension.
 """
 
+from bisect import bisect_right
 from collections import deque
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from vicinal.event import Event
 
-__all__ = ["Hop", "Path", "Paths", "hops_of"]
+__all__ = ["VEHICLES", "Hop", "Path", "Paths", "hops_of"]
 
 KEPT = 20_000
 """paths, of the last minutes"""
 SAMPLES = 100_000
 """of each hop's latency"""
+VEHICLES = "vehicles"
+"""how links call them"""
 
 
 class Hop(NamedTuple):
@@ -23,6 +28,8 @@ class Hop(NamedTuple):
     kind: str
     """vehicle, monitor, broker or office"""
     time: int
+    scopes: tuple[tuple[str, ...], ...] = ()
+    """of a broker: where it was when it came, and after each mapping"""
 
 
 class Path(NamedTuple):
@@ -60,6 +67,8 @@ class Paths:
         self._trails: dict[Any, tuple[Hop, ...]] = {}
         """brokers without their path"""
         self._latency: dict[str, deque[int]] = {}
+        self.links: dict[tuple[str, str], int] = {}
+        """events that went from one to another; all vehicles are one, as they are many and come and go"""
 
     def add(self, identity: Any, path: Path) -> None:
         self._paths[path.number] = path
@@ -78,9 +87,12 @@ class Paths:
     def trail(self, identity: Any, trail: tuple[Any, ...]) -> None:
         """Of a delivery: the brokers it went through, each once, however many scopes it came through there."""
         hops: tuple[Hop, ...] = ()
-        for broker, _, at in trail:
+        for broker, state, at in trail:
+            scopes = tuple([scope for scope, _ in state])
             if not hops or hops[-1].where != broker:
-                hops += (Hop(broker, "broker", at),)
+                hops += (Hop(broker, "broker", at, (scopes,)),)
+            elif hops[-1].scopes[-1] != scopes:
+                hops = (*hops[:-1], hops[-1]._replace(scopes=(*hops[-1].scopes, scopes)))
         path = self._paths.get(self._waiting.pop(identity, 0))
         if path is None:
             _keep(self._trails, identity, hops)
@@ -91,7 +103,11 @@ class Paths:
         if not trail:
             return
         *before, office = path.hops
-        self._paths[path.number] = path._replace(hops=(*before, *trail, office))
+        hops = (*before, *trail, office)
+        self._paths[path.number] = path._replace(hops=hops)
+        for a, b in pairwise(hops):
+            link = _place(a), _place(b)
+            self.links[link] = self.links.get(link, 0) + 1
         if before:
             self._sample("uplink", before[-1], trail[0])
         self._sample("overlay", trail[0], trail[-1])
@@ -122,17 +138,35 @@ class Paths:
                     break
         return found
 
-    def latency(self) -> dict[str, dict[str, int]]:
-        """ms, of each hop that there is."""
+    def erase(self, vehicles: set[str]) -> None:
+        """What they were and where is gone, that something passed remains: numbers have no gaps."""
+        for number, path in list(self._paths.items()):
+            if path.vehicle in vehicles:
+                hops = tuple(hop._replace(where="erased") if hop.kind == "vehicle" else hop for hop in path.hops)
+                self._paths[number] = path._replace(vehicle="erased", params={}, hops=hops)
+
+    def until(self, time: int) -> int:
+        """The number of the last one that the office had by then; less than the first one's if there is none."""
+        first = next(iter(self._paths), 1)
+        numbers = range(first, self.last + 1)
+        return first - 1 + bisect_right(numbers, time, key=lambda number: self._paths[number].hops[-1].time)
+
+    def latency(self, last: int = SAMPLES) -> dict[str, dict[str, int]]:
+        """ms, of each hop that there is, for the last so many events."""
         found = {}
         for name in ("air", "uplink", "overlay", "office", "whole"):
-            times = sorted(self._latency.get(name, ()))
+            times = sorted(islice(reversed(self._latency.get(name, ())), last))
             if times:
                 found[name] = {
                     "p50": times[len(times) // 2], "p99": times[len(times) * 99 // 100], "max": times[-1],
                     "events": len(times),
                 }  # fmt: skip
         return found
+
+
+def _place(hop: Hop) -> str:
+    """m1 of m1/air-m1: a gateway's name is before the service that it heard the event from."""
+    return VEHICLES if hop.kind == "vehicle" else hop.where.partition("/")[0]
 
 
 def _keep(known: dict[Any, Any], key: Any, value: Any) -> None:

@@ -9,9 +9,11 @@ from contextlib import asynccontextmanager
 import uvicorn
 
 from vicinal.errors import LocalProtocolError
+from vicinal.listening_cpython import cannot_listen
 
 from .api import make_app
 from .config import Config
+from .live import Audience
 from .office import Office
 from .office import run as run_office
 
@@ -35,7 +37,8 @@ async def run(config: Config, ready: Callable[[Office, str | None], None]) -> No
             yield
             return
         listener = _listen(*config.listen)
-        options = uvicorn.Config(make_app(office), log_level="warning", access_log=False, lifespan="off")
+        audience = Audience(office)
+        options = uvicorn.Config(make_app(office, audience), log_level="warning", access_log=False, lifespan="off")
         server = uvicorn.Server(options)
         serving = loop.create_task(server._serve([listener]))
         try:
@@ -48,6 +51,7 @@ async def run(config: Config, ready: Callable[[Office, str | None], None]) -> No
             ready(office, f"http://{host}:{port}")
             yield
         finally:
+            audience.close()
             server.should_exit = True
             await serving
             listener.close()
@@ -62,5 +66,5 @@ def _listen(host: str, port: int) -> socket.socket:
         made.bind((host, port))
     except OSError as error:
         made.close()
-        raise CannotListen(f"cannot listen on http://{host}:{port}: {error.strerror or error}") from error
+        raise CannotListen(cannot_listen(f"http://{host}:{port}", error)) from error
     return made

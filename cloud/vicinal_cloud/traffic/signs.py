@@ -7,6 +7,9 @@ Pure: control events come out with their identities, answers go in. For each mon
 
 The dissertation takes the old one back first. Then a driver who passes in between is not seen; this way round some
 events that were over the old limit come a moment longer, and are judged by the limit that held when they happened.
+What a sign shows it also says to the vehicles in its reach: an event Sign (limit, zone, monitor) is for its monitor,
+which says it on the air, and again for who comes later. `zone` is the number of the area in the network. A monitor that
+was started anew knows of none: so it is told again every `REMIND` ms.
 Nobody answers when a monitor is away: it is asked again every `AGAIN` ms, until it is wanted no more. Gateways know
 requests by their filter: two monitors with the same limit are answered under the number of the request that came last.
 """
@@ -16,9 +19,12 @@ from collections.abc import Mapping
 from vicinal.control import Answer, Subscription, Unsubscription
 from vicinal.event import Event
 
-__all__ = ["Sign", "Signs", "filter_of"]
+__all__ = ["DISPLAY", "Sign", "Signs", "filter_of"]
+
+DISPLAY = "Sign"
 
 AGAIN = 1_000
+REMIND = 5_000
 KEPT = 1_000
 """requests whose answers are known"""
 
@@ -44,6 +50,8 @@ class Sign:
         self._request: tuple[bool, int] | None = None
         """whether it subscribes, and the limit, of what is not answered yet"""
         self._due = 0
+        self._said: tuple[int, int] | None = None
+        """the limit that vehicles were told last, and when"""
 
     @property
     def done(self) -> bool:
@@ -93,6 +101,19 @@ class Signs:
             sign._due = now + AGAIN
             made = (Subscription if subscribes else Unsubscription)(sign.service, self.source, filter_of(limit))
             found.append(made.to_event().stamp(self.name, self._seq))
+        return found
+
+    def displays(self, zones: Mapping[str, int], now: int) -> list[Event]:
+        """What the vehicles in reach of each monitor are to be told now; `zones` are the areas of monitors."""
+        found = []
+        for sign in self.signs.values():
+            shown, said = sign.shown, sign._said
+            if shown is None or (said is not None and said[0] == shown and now < said[1] + REMIND):
+                continue
+            sign._said = (shown, now)
+            self._seq = max(self._seq + 1, now * 1000)
+            params = [("limit", shown), ("zone", zones[sign.monitor]), ("monitor", sign.monitor)]
+            found.append(Event(DISPLAY, params, {"Time": now}).stamp(self.name, self._seq))
         return found
 
     def answered(self, answer: Answer, now: int) -> Sign | None:

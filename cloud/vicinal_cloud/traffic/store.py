@@ -156,6 +156,14 @@ class Store:
                 steps.setdefault(row["number"], []).append(_step(row))
             return [_case(row, tuple(steps[row["number"]])) for row in connection.execute(query).mappings().all()]
 
+    def last_cases(self, count: int, until: int = 1 << 62) -> list[Case]:
+        """The last so many that had begun by then, as they are now."""
+        column = tables.cases.c
+        query = sql.select(tables.cases).where(column.first <= until).order_by(column.number.desc()).limit(count)
+        with self._engine.connect() as connection:
+            rows = connection.execute(query).mappings().all()
+            return [_case(row, _steps_of(connection, row["number"])) for row in reversed(rows)]
+
     def case(self, number: int) -> Case:
         with self._engine.connect() as connection:
             row = (
@@ -221,6 +229,10 @@ class Store:
 
     # A driver's data
 
+    def vehicles_of(self, plate: str) -> set[str]:
+        """The pseudonyms that came with an offence."""
+        return {one.vehicle for case in self.cases(plate=plate) for one in self.evidence(case.number)}
+
     def driver(self, plate: str, vehicles: Iterable[str] = ()) -> dict[str, Any]:
         """All that is kept of a driver. `vehicles` are the pseudonyms that the vehicle has had: who has the keys knows
         them (vicinal.pseudonyms_cpython); those that came with an offence are here."""
@@ -236,7 +248,7 @@ class Store:
     def erase(self, plate: str, vehicles: Iterable[str] = ()) -> Held:
         """Whatever is not needed for a case that is not over yet. What is held is named, so that it can be said."""
         cases = self.cases(plate=plate)
-        known = {one.vehicle for case in cases for one in self.evidence(case.number)} | set(vehicles)
+        known = self.vehicles_of(plate) | set(vehicles)
         held = tuple(case.number for case in cases if case.state in _PENDING)
         with self._engine.begin() as connection:
             gone = [case.number for case in cases if case.number not in held]

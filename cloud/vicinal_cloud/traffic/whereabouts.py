@@ -4,6 +4,7 @@ A sighting is what a vehicle said of itself at one time: its place, and perhaps 
 """
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from .network import Position
@@ -65,3 +66,8 @@ class Whereabouts:
                 self._times[vehicle] = kept
             else:
                 del self._times[vehicle], self._sightings[vehicle]
+
+    def erase(self, vehicles: Iterable[str]) -> None:
+        for vehicle in vehicles:
+            self._times.pop(vehicle, None)
+            self._sightings.pop(vehicle, None)

@@ -23,6 +23,7 @@ from cloud.traffic.world import LAT, LON, network
 
 from vicinal.control import SUBJECT, Answer, from_event
 from vicinal.event import Event
+from vicinal.pseudonyms_cpython import day_key, day_of, pseudonym
 from vicinal_cloud.broker.client import Advertisement, Client, connect
 from vicinal_cloud.traffic.office import monitor_of
 from vicinal_cloud.traffic.paths import Path as Route
@@ -105,11 +106,18 @@ class Monitor:
         self.filters: set[str] = set()
         self._seq = time.time_ns() // 1000
 
-    async def say(self, subject: str, params: dict[str, Any], at: int | None = None, seq: int | None = None) -> int:
+    async def say(
+        self,
+        subject: str,
+        params: dict[str, Any],
+        at: int | None = None,
+        seq: int | None = None,
+        vehicle: str = "p-car",
+    ) -> int:
         now = time.time_ns() // 1_000_000 if at is None else at
         self._seq += 1
         attrs = {
-            "OriginProducer": "p-car",
+            "OriginProducer": vehicle,
             "OriginSeq": seq or self._seq,
             "Time": now,
             "Trace": f"{self.name}/air {now}",
@@ -211,7 +219,7 @@ def test_pages_and_what_they_refuse(office: OfficeProcess) -> None:
     assert "'size' is not known" in refused("/api/limits", {"area": "town", "value": 30, "size": 1})
     assert "want for example" in refused("/api/limits", {"area": "town", "value": 30, "hours": "always"})
     assert "not JSON" in refused("/api/limits", b"{")
-    assert "longer than" in refused("/api/limits", b" " * 20_000)
+    assert "longer than" in refused("/api/limits", b" " * 200_000)
     assert "application/json" in refused("/api/limits", {"area": "town", "value": 30}, kind="text/plain")
     assert "no case 99" in refused("/api/cases/99")
     assert "after that comes fined, void" in refused("/api/cases/1", {"state": "paid"})
@@ -224,6 +232,76 @@ def test_pages_and_what_they_refuse(office: OfficeProcess) -> None:
     assert office.ask("/api/drivers/00D1234", {}, "DELETE")[1]["cases"] == 1
     assert office.get("/api/drivers/00D1234")["cases"] == []
     assert office.stop() == 0
+
+
+def test_every_report_that_cannot_be_true_is_in_quarantine_and_none_is_fined(office: OfficeProcess) -> None:
+    """At the office itself; from the frame on: tests/system/test_traffic_bad_input.py."""
+
+    async def work() -> None:
+        now = time.time_ns() // 1_000_000
+        async with monitor("m1", office.broker) as m1, monitor("m9", office.broker) as m9:  # type: ignore[attr-defined]
+            await m1.say("Speed", speed(255.0))
+            await m1.say("Speed", speed(-1.0))
+            await m1.say("Speed", speed(99.0), at=now + 60_000)
+            await m1.say("Speed", speed(99.0), at=now - 400_000)
+            await m1.say("Location", {"lat": LON, "lon": LAT})
+            await m1.say("Location", {"lat": LAT + 100_000_000, "lon": LON})
+            await m1.say("Speed", {"license_no": "00D1234", "rate": "fast"})
+            await m1.say("Speed", {"license_no": "", "rate": 99.0})
+            await m9.say("Speed", speed(99.0))
+            await m1.say("Location", {"lat": LAT, "lon": LON}, seq=5)
+            await m1.say("Location", {"lat": LAT, "lon": LON}, seq=5)
+            await until(lambda: office.get("/api/accounts")["control"]["received"] == 11, "all of them")
+
+    asyncio.run(work())
+    assert office.get("/api/accounts")["control"] == {
+        "received": 11, "over": 0, "within": 0, "witnessed": 0, "sightings": 1,
+        "quarantined": {
+            "impossible speed": 2, "time in the future": 1, "late": 1, "latitude and longitude swapped": 1,
+            "position outside the network": 1, "malformed": 2, "unknown monitor": 1, "duplicate": 1,
+        },
+    }  # fmt: skip
+    assert office.get("/api/cases")["cases"] == []
+
+
+def test_who_has_the_key_finds_and_erases_a_driver_who_did_nothing_wrong(office: OfficeProcess, tmp_path: Path) -> None:
+    key = tmp_path / "pseudonyms.key"
+    key.write_text("5a" * 32)
+    now = time.time_ns() // 1_000_000
+    hidden = pseudonym(day_key(bytes.fromhex("5a" * 32), "centre", day_of(now)), "00D1234/can")
+
+    async def work() -> None:
+        async with monitor("m1", office.broker) as m1:  # type: ignore[attr-defined]
+            await m1.say("Location", {"lat": LAT, "lon": LON}, vehicle=hidden)
+            await m1.say("Location", {"lat": LAT, "lon": LON}, vehicle="p-another")
+            await until(lambda: office.get("/api/accounts")["store"]["sightings"] == 2, "both")
+
+    asyncio.run(work())
+
+    def driver(*options: str) -> Any:
+        done = CliRunner().invoke(cli, ["traffic", "driver", "00D1234", "--office", office.address, *options])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.output)
+
+    assert driver()["sightings"] == []  # the office alone cannot know
+    assert [one["vehicle"] for one in driver("--key", str(key))["sightings"]] == [hidden]
+    assert hidden in json.dumps(office.get("/api/state")) + json.dumps(office.get("/api/events"))
+    assert driver("--key", str(key), "--erase") == {"cases": 0, "sightings": 1, "held": []}
+    assert driver("--key", str(key))["sightings"] == []
+    assert hidden not in json.dumps(office.get("/api/state")) + json.dumps(office.get("/api/events"))
+    assert office.get("/api/accounts")["store"]["sightings"] == 1  # the other one is there
+    assert len(office.get("/api/events?after=0")["events"]) == 2  # that something passed is no secret
+    for options, message, code in (
+        (["--key", str(tmp_path / "none")], "No such file", 2),
+        (["--key", str(office.file)], "non-hexadecimal", 2),
+        (["--vehicle", "car"], "want {plate} in it", 2),
+    ):
+        done = CliRunner().invoke(cli, ["traffic", "driver", "00D1234", "--office", office.address, *options])
+        assert (done.exit_code, message in done.output) == (code, True), done.output
+    done = CliRunner().invoke(cli, ["traffic", "driver", "x", "--office", "http://127.0.0.1:1"])
+    assert done.exit_code == 1
+    status, answer = office.ask("/api/drivers/00D1234", {"vehicles": [1]}, "DELETE")
+    assert (status, answer["error"]) == (400, "vehicles has 1, want strings")
 
 
 BANDS = "[{ over = 5, fine = 1 }, { over = 5, fine = 2 }]"
@@ -262,7 +340,10 @@ def test_who_the_office_is_a_token_says(tmp_path: Path) -> None:
     try:
         for token, why in (
             ("nonsense", "not admitted: your token is not one of EdDSA"),
-            (one.token("traffic-control", "clerk"), "may not publish 'police': its rule for join is role = 'police'"),
+            (
+                one.token("traffic-control", "clerk"),
+                "may not publish in 'police': its rule for join is",
+            ),
         ):
             file.write_text(token)
             command = [*COMMAND, "traffic", "run", str(made.file)]

@@ -6,7 +6,7 @@ import pytest
 
 from vicinal.control import Answer, Subscription, Unsubscription, from_event
 from vicinal.event import Event
-from vicinal_cloud.traffic.signs import AGAIN, Signs, filter_of
+from vicinal_cloud.traffic.signs import AGAIN, REMIND, Signs, filter_of
 
 NAME = "traffic-control"
 
@@ -121,3 +121,23 @@ def test_in_the_end_only_the_limit_is_asked_for(seed: int) -> None:
     for sign in signs.signs.values():
         if sign.wanted is not None:
             assert road.there[sign.service] == {filter_of(sign.wanted)}
+
+
+def test_what_signs_show_is_told_to_vehicles_at_once_and_again() -> None:
+    signs = Signs(NAME, "siena", {"m1": "air-m1", "m2": "air-m2"})
+    zones = {"m1": 2, "m2": 0}
+    assert signs.displays(zones, 1_000) == []  # nothing is shown yet
+    signs.recall("m1", 30, [30])
+    (event,) = signs.displays(zones, 1_000)
+    assert (event.subject, dict(event.params)) == ("Sign", {"limit": 30, "zone": 2, "monitor": "m1"})
+    assert signs.displays(zones, 1_000 + REMIND - 1) == []
+    (again,) = signs.displays(zones, 1_000 + REMIND)  # for a monitor that was started anew
+    assert again.identity != event.identity
+    # A limit that is asked for is shown when the monitor has it, and not before.
+    signs.want("m1", 20, 10_000)
+    (request,) = signs.requests(10_000)
+    assert signs.displays(zones, 10_000) == []
+    assert request.identity is not None
+    signs.answered(Answer("siena", "air-m1", request.identity), 10_010)
+    (changed,) = signs.displays(zones, 10_010)
+    assert changed["limit"] == 20
