@@ -53,7 +53,7 @@ class New:
 class Held:
     """It has a number, which no other event ever gets."""
 
-    __slots__ = ("event", "flight", "handed", "ready")
+    __slots__ = ("event", "flight", "handed", "ready", "sent")
 
     def __init__(self, flight: Flight, event: Event | None, ready: bool) -> None:
         self.flight = flight
@@ -62,3 +62,5 @@ class Held:
         """may be sent: its number is on disk, or will be there with the event itself"""
         self.handed = False
         """its number is in the table `handed`"""
+        self.sent = False
+        """the service may have it, whatever became of the answer"""

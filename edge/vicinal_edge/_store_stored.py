@@ -170,6 +170,7 @@ class StoredQueue(Queue):
                 outbox.refused(held.flight.number, reason)
                 continue
             assert held.event is not None
+            held.sent = True
             found.append((held.flight.number, numbered(held.event, held.flight.number)))
         if outbox.gone:
             self._forget()
@@ -413,12 +414,13 @@ class StoredQueue(Queue):
         self._drop_unwritten(reason)
 
     def _drop_unwritten(self, reason: str) -> None:
-        """What came while the disk did not take anything, and is not under way. Else it would wait for nobody knows how
-        long, and who gave it does not know."""
+        """What came while the disk did not take anything, and was not sent. Else it would wait for nobody knows how
+        long, and who gave it does not know. What was sent, the service may have: to count it as dropped would be wrong,
+        and as a window's worth at most it stays in memory and goes again."""
         for new in list(self._new.values()):
             if new.number == 0:
                 self.outbox.withdraw(new.id, new.producer, reason)
-            elif self.outbox.again(new.number) is not None:
+            elif not self._held[new.id].sent and self.outbox.again(new.number) is not None:
                 self.outbox.refused(new.number, reason)
         self._forget()
 

@@ -19,6 +19,8 @@ from aiocoap.numbers.types import CON
 from aiocoap.tokenmanager import TokenManager
 from aiocoap.transports.udp6 import MessageInterfaceUDP6
 
+from vicinal.listening_cpython import cannot_listen
+
 from ..adapter import Unavailable
 
 __all__ = ["Endpoint", "Reliable"]
@@ -145,6 +147,5 @@ def _bound(bind: tuple[str, int] | None) -> socket.socket:
         return found
     except OSError as error:
         found.close()
-        raise Unavailable(
-            f"cannot listen on {bind[0] if bind else '?'} port {bind[1] if bind else 0}: {error}"
-        ) from error
+        where = f"{bind[0]} port {bind[1]}" if bind else "any port"
+        raise Unavailable(cannot_listen(where, error)) from error

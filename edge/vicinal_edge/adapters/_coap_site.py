@@ -3,9 +3,12 @@
     /.well-known/core        what is there (RFC 6690): rt=core.ps.coll, and rt=core.ps.data for each topic
     /ps            GET       the topics, as links
                    Observe, with Accept 60 or 50: the events of all topics, whole, from now on
+    /time          GET       Unix milliseconds, as text: for devices that forget it with every power cut
+    /release       GET       releases for agents, where the gateway offers some (_coap_releases.py)
     /ps/SUBJECT    PUT, POST publishes; the topic is there from its first event on (2.01, then 2.04)
                    GET       its last event; 4.04 if there was none
                    Observe   the last event, or nothing yet, and then every event
+    /ps/AgentWanted          what is wanted of those who publish here (_coap_wanted.py): we alone say it
 
 Unlike the draft's, topics have no configuration of their own, and nobody deletes them. `?filter=CONDITION` (in several
 options if it is longer than 255 bytes, which are put together) on what is observed: only events that meet it are sent.
@@ -23,6 +26,7 @@ import asyncio
 import hmac
 import ipaddress
 import secrets
+import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -38,7 +42,9 @@ from vicinal.filter import Filter
 
 from ._coap_blocks import Answer, Bodies, Key, key_of
 from ._coap_endpoint import Manager, Reliable
-from ._coap_formats import CBOR, FORMATS, JSON, LINKS, NotAcceptable, Unsupported, event_of, payload_of
+from ._coap_formats import CBOR, FORMATS, JSON, LINKS, TEXT, NotAcceptable, Unsupported, event_of, payload_of
+from ._coap_releases import ReleaseSite
+from ._coap_wanted import NOTHING, WANTED, asked_by, wanted
 
 __all__ = ["Site"]
 
@@ -64,6 +70,8 @@ class Observer:
         self.subject = subject
         self.condition = condition
         self.own = own
+        self.asks = asked_by(subject, condition)
+        """what those who publish here are asked for by it"""
         self.accept: int | None = request.opt.accept
         self.number = 0
         self.ended = asyncio.Event()
@@ -98,13 +106,18 @@ class Site:
         max_bytes: int,
         per_client: int,
         echo: str,
+        releases: ReleaseSite | None = None,
     ) -> None:
         self._received = received
         self._malformed = malformed
         self._per_client = per_client
         self._echo = echo
+        self._releases = releases
         self._bodies = Bodies(max_bytes)
         self._topics: dict[str, Event] = {}
+        self._wants: Callable[[], list[Filter]] = list
+        self._wanted: Event | None = None
+        self._looking = False
         self._observers: dict[Observer, None] = {}
         self._lines: dict[Any, Line] = {}
         self._key = secrets.token_bytes(16)
@@ -122,16 +135,46 @@ class Site:
         self._topics[event.subject] = event
         for one in self._observers:
             if one.wants(event, sender):
-                line = self._lines[one.remote]
-                if len(line.queue) >= QUEUE:
-                    line.queue.popleft()
-                    self.counted["dropped"] += 1
-                line.queue.append((one, event))
-                line.news.set()
+                self._notify(one, event)
+
+    def _notify(self, one: Observer, event: Event) -> None:
+        line = self._lines[one.remote]
+        if len(line.queue) >= QUEUE:
+            line.queue.popleft()
+            self.counted["dropped"] += 1
+        line.queue.append((one, event))
+        line.news.set()
+
+    def serve(self, wants: Callable[[], list[Filter]]) -> None:
+        """`wants` gives what the gateway subscribes to; `asked` is called when that has changed."""
+        self._wants = wants
+
+    def asked(self) -> None:
+        """Somebody asks for something, or does so no more: what is wanted is made anew, once for all who come now."""
+        if not self._looking:
+            self._looking = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        self._looking = False
+        conditions = self._wants()
+        text = wanted([*conditions, *[one.asks for one in self._observers if one.asks is not None]])
+        if self._wanted is None and text == NOTHING:
+            return  # not yet: who knows nothing of its requests so far does not keep anybody from publishing
+        if self._wanted is None or self._wanted["filter"] != text:
+            self._wanted = Event(WANTED, [("filter", text)])
+            for one in self._observers:
+                if one.subject == WANTED:
+                    self._notify(one, self._wanted)
 
     @property
     def observers(self) -> int:
         return len(self._observers)
+
+    @property
+    def wanted(self) -> str:
+        """Of those who publish here; empty while nobody ever wanted anything."""
+        return "" if self._wanted is None else str(self._wanted["filter"])
 
     @property
     def topics(self) -> int:
@@ -153,8 +196,16 @@ class Site:
         path, code = request.opt.uri_path, request.code
         if request.opt.if_match or request.opt.if_none_match:
             raise Answer(codes.BAD_OPTION, "there are no conditional requests here")
+        if path == ("time",) and code == codes.GET:
+            now = Message(code=codes.CONTENT, payload=str(time.time_ns() // 1_000_000).encode())
+            now.opt.content_format, now.opt.max_age = TEXT, 0
+            pipe.add_response(now, is_last=True)
+            return
+        if path[:1] == ("release",) and code == codes.GET:
+            pipe.add_response(self._release(request), is_last=True)
+            return
         if path not in ((".well-known", "core"), ("ps",), ("ps", "")) and path[:1] != ("ps",):
-            raise Answer(codes.NOT_FOUND, "there are /ps and /.well-known/core")
+            raise Answer(codes.NOT_FOUND, "there are /ps, /time and /.well-known/core")
         subject = "/".join(path[1:]) if path[:1] == ("ps",) else ""
         if code in (codes.PUT, codes.POST) and subject:
             pipe.add_response(await self._publish(request, subject), is_last=True)
@@ -169,7 +220,21 @@ class Site:
         else:
             await self._read(pipe, subject or None)
 
+    def _release(self, request: Message) -> Message:
+        if self._releases is None:
+            raise Answer(codes.NOT_FOUND, "this gateway offers no releases")
+        found = self._releases.find(request)
+        self._check_address(request, len(found.payload))
+        block = self._releases.block(request, found)
+        self.counted["blocks of releases"] += 1
+        if found.fetched.is_set() and len(request.opt.uri_path) == 2:
+            self.counted["files of releases"] += 1
+            found.fetched.clear()
+        return block
+
     async def _publish(self, request: Message, subject: str) -> Message:
+        if subject == WANTED:
+            raise Answer(codes.FORBIDDEN, f"{WANTED} is what the gateway says itself", **_block1(request))
         body = self._bodies.whole(request)
         try:
             event = event_of(subject, request.opt.content_format, body)
@@ -196,6 +261,8 @@ class Site:
         if accept is not None and (accept not in FORMATS or (subject is None and accept not in (CBOR, JSON))):
             raise Answer(codes.NOT_ACCEPTABLE, f"content format {int(accept)} is not to be had, {CBOR} and {JSON} are")
         last = self._topics.get(subject) if subject is not None else None
+        if subject == WANTED:
+            last = self._wanted
         if last is not None and condition is not None and not condition.matches(last):
             last = None
         observing = request.opt.observe == 0
@@ -230,6 +297,7 @@ class Site:
             line = self._lines[observer.remote] = Line(self._send)
         line.observers += 1
         self._observers[observer] = None
+        self.asked()
         message.opt.observe = observer.number
         observer.pipe.add_response(message)
         try:
@@ -237,6 +305,7 @@ class Site:
             observer.pipe.add_response(Answer(codes.NOT_FOUND, "observed anew").message(), is_last=True)
         finally:
             del self._observers[observer]
+            self.asked()
             line.observers -= 1
             if not line.observers:
                 self.counted["dropped"] += len(line.queue)

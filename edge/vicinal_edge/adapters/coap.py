@@ -8,12 +8,14 @@
     max_bytes = 65536                    of an event
     observers = 16                       that one client may have
     echo = "remote"                      who has to show its address: "always", all but this machine, "never"
+    releases = "releases"                a folder of releases that agents may fetch (`vicinal release build`)
     refresh = 30                         seconds after which a silent peer is asked again
 
 It is on plain UDP: what must not be read or forged on the way needs a network that sees to it. An event that is
 published is with the topics here at once and with each peer when that has answered; one that does not makes all of it
 Unavailable, and what is published again the others know by its identity. Peers are servers of the same service: what
-one has is not passed on to another, nor to those who observe us.
+one has is not passed on to another, nor to those who observe us. Who publishes here can know what is wanted
+(_coap_wanted.py), and keep the rest.
 """
 
 import asyncio
@@ -32,7 +34,9 @@ from vicinal.tables_cpython import Table
 from ..adapter import Adapter, Port, Refused, Unavailable
 from ._coap_endpoint import Endpoint
 from ._coap_peer import Inbox, Peer, Watch
+from ._coap_releases import ReleaseSite
 from ._coap_site import Site
+from ._coap_wanted import WANTED
 from ._recent import Recent
 
 __all__ = ["CoapAdapter"]
@@ -57,6 +61,11 @@ class CoapAdapter(Adapter):
         self._refresh: float = settings.take("refresh", float, 30.0)
         if not self._refresh > 0:
             raise settings.error("refresh", f"is {self._refresh}, want more than 0 seconds")
+        self.releases = settings.path("releases")
+        if self.releases is not None and self.bind is None:
+            raise settings.error("releases", "is for a service that agents reach: bind is missing")
+        if self.releases is not None and not self.releases.is_dir():
+            raise settings.error("releases", f"is {str(self.releases)!r}, which is no folder")
         self.capabilities = Capabilities(max_bytes=self._max_bytes, filter="content")
         self.returned = 0
         self._forget()
@@ -69,15 +78,18 @@ class CoapAdapter(Adapter):
         self._inbox: Inbox | None = None
         self._index = Index()
         self._watches: dict[str, list[Watch]] = {}
+        self._wants: dict[str, Filter] = {}
         self._said, self._heard = Recent(MEMORY), Recent(MEMORY)
 
     async def connect(self, port: Port) -> None:
         self._forget()
         if self.bind is not None:
-            self._site = Site(self._received, port.malformed, self._max_bytes, self._per_client, self._echo)
+            offered = None if self.releases is None else ReleaseSite(self.releases)
+            self._site = Site(self._received, port.malformed, self._max_bytes, self._per_client, self._echo, offered)
         self._endpoint = await Endpoint.open(self.bind, self._site)
         if self._site is not None:
             self._site.manager = self._endpoint.manager
+            self._site.serve(lambda: list(self._wants.values()))
         if self.peers:
             self._inbox = Inbox(self._endpoint.context, self._observed, port.malformed, self._lose)
         self._port = port
@@ -107,6 +119,8 @@ class CoapAdapter(Adapter):
 
     async def publish(self, event: Event) -> "asyncio.Future[None] | None":
         endpoint = self._there()
+        if event.subject == WANTED:
+            raise Refused(f"{WANTED} is what {self.service} says itself")
         if event.identity is not None:
             if event.identity in self._heard:
                 self.returned += 1
@@ -137,12 +151,18 @@ class CoapAdapter(Adapter):
             raise
         self._watches[condition.text] = watches
         self._index.add(condition.text, condition)
+        self._wants[condition.text] = condition
+        if self._site is not None:
+            self._site.asked()
 
     async def unsubscribe(self, condition: Filter) -> None:
         watches = self._watches.pop(condition.text, None)
         if watches is None:
             return
         self._index.remove(condition.text)
+        del self._wants[condition.text]
+        if self._site is not None:
+            self._site.asked()
         for watch in watches:
             await watch.stopped(True)
 
@@ -190,6 +210,7 @@ class CoapAdapter(Adapter):
         if self._site is not None and self._endpoint is not None:
             found["address"] = self.address
             found["topics"], found["observers"] = self._site.topics, self._site.observers
+            found["wanted"] = self._site.wanted
             found["dropped"] = int(found["dropped"]) + self._site.counted["dropped"]
             found.update({name: count for name, count in self._site.counted.items() if name != "dropped"})
         return found

@@ -28,6 +28,7 @@ Overlapping durable subscriptions are different logs of the broker: between them
 
 import asyncio
 import json
+import logging
 import secrets
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -43,6 +44,7 @@ from vicinal.filter import Filter
 from vicinal.tables_cpython import Table
 from vicinal_cloud.broker.address import Tls, parse
 from vicinal_cloud.broker.client import Client, Handle, Subscription, connect
+from vicinal_cloud.broker.tokens import read_token
 
 from ..adapter import Adapter, Answered, Port, Refused, Result, Unavailable
 from ._lane import Lane, OutOfOrder, asked, settle
@@ -61,6 +63,7 @@ SUFFIX = len("~01234567~again")
 # Seconds between two writings of how far durable subscriptions have come.
 OFFSETS_EVERY = 1.0
 _OURS = ("OriginProducer", "OriginSeq", "StoreSeq")
+_log = logging.getLogger("vicinal.gateway")
 
 
 class SienaAdapter(Adapter):
@@ -80,7 +83,8 @@ class SienaAdapter(Adapter):
         for key, file in files.items():
             if file is not None and not file.is_file():
                 raise settings.error(key, f"is {str(file)!r}, which is no file")
-        self._token_file = files.pop("token")
+        token = files.pop("token")
+        self._token = None if token is None else partial(read_token, token)
         self._tls = Tls(**files)
         self._client_name: str | None = settings.take("client", str)
         if self._client_name is not None:
@@ -98,7 +102,7 @@ class SienaAdapter(Adapter):
     def _forget(self) -> None:
         self._port: Port | None = None
         self._lost = ""
-        self._name = self._token = ""
+        self._name = self._stored = ""
         self._lanes: dict[str, Lane] = {}
         self._opening = asyncio.Lock()
         self._again = asyncio.Lock()
@@ -115,7 +119,7 @@ class SienaAdapter(Adapter):
         self._forget()
         self._name = self._client_name or f"{port.gateway}.{port.service}"
         _check_name(self._name, _refuse)
-        self._token = kept_text(port.folder / "stored.name", secrets.token_hex(4))
+        self._stored = kept_text(port.folder / "stored.name", secrets.token_hex(4))
         self._offsets_file = port.folder / "durable.json"
         self._offsets = _read_offsets(self._offsets_file)
         self._port = port
@@ -160,18 +164,10 @@ class SienaAdapter(Adapter):
         reasons = []
         for address in self.addresses:
             try:
-                return await connect(address, name, self._tls, reconnect=False, token=self._read_token())
+                return await connect(address, name, self._tls, reconnect=False, token=self._token)
             except (VicinalError, OSError) as error:
                 reasons.append(str(error))
         raise Unavailable(f"{self.service}: {'; '.join(reasons)}")
-
-    def _read_token(self) -> str | None:
-        """Each time: whoever renews tokens writes them there."""
-        file = self._token_file
-        try:
-            return None if file is None else file.read_text(encoding="ascii").strip()
-        except UnicodeDecodeError as error:
-            raise Unavailable(f"{file} holds no token") from error
 
     def _ended(self, handle: Handle, reason: str) -> None:
         """We may no longer. What is advertised is asked for again with the next event; what is subscribed to the
@@ -219,7 +215,7 @@ class SienaAdapter(Adapter):
             await lane.advertise(event.subject)  # before it has a number: what waits there must not pass others
             assert self._numbers is not None
             return await lane.publish(self._named(event, attrs, lane, self._numbers.next()))
-        lane = await self._lane(f"~{self._token}")
+        lane = await self._lane(f"~{self._stored}")
         return await lane.publish(
             self._named(event, attrs, lane, stored), partial(self._not_accepted, event, attrs, stored)
         )
@@ -227,7 +223,7 @@ class SienaAdapter(Adapter):
     async def publish_many(self, events: list[Event], results: list[Result]) -> None:
         """In runs of one lane and one subject, with rising numbers. One that cannot be in a run goes alone."""
         self._there()
-        kept, run = f"~{self._token}", Run()
+        kept, run = f"~{self._stored}", Run()
         for event in events:
             if self._came_from_there(event):
                 run.wait_for(None)
@@ -258,7 +254,7 @@ class SienaAdapter(Adapter):
     def publish_at_once(self, events: list[Event], answered: Answered) -> bool:
         """Events of the store, of one subject that is known there."""
         subject = events[0].subject
-        lane = self._lanes.get(f"~{self._token}")
+        lane = self._lanes.get(f"~{self._stored}")
         if lane is None or self._port is None or self._lost:
             return False
         run = Run(lane, subject)
@@ -373,7 +369,7 @@ class SienaAdapter(Adapter):
         error: BaseException | None = None
         try:
             async with self._again:  # one behind the other, as they were told
-                lane = await self._lane(f"~{self._token}~again")
+                lane = await self._lane(f"~{self._stored}~again")
                 again = await lane.publish(self._named(event, attrs, lane, stored))
             await again
         except VicinalError as raised:
@@ -463,8 +459,12 @@ class SienaAdapter(Adapter):
         while True:
             await asyncio.sleep(OFFSETS_EVERY)
             if self._offsets != written:
-                written = dict(self._offsets)
-                replace(self._offsets_file, json.dumps(written))
+                now = dict(self._offsets)
+                try:
+                    replace(self._offsets_file, json.dumps(now))
+                    written = now
+                except OSError as error:  # a disk that is full: after a crash some come again, and are known
+                    _log.warning("%s: how far it has come cannot be kept: %s", self.service, error)
 
     def status(self) -> dict[str, int | str]:
         there = self._port is not None and not self._lost

@@ -3,6 +3,7 @@
     [[service]]
     type = "steam"
     adapter = "hci0"                  # BlueZ's; or virtual = "town", the virtual radio of that name
+    label = "m1"                      # how the record of a virtual radio calls this one; unless said, not at all
     extended = true                   # advertisements of up to 254 bytes; else of 28
     interval_ms = 100                 # between two of them
     control = true                    # control events pass; unless said, where advertisements are extended
@@ -61,6 +62,7 @@ class SteamAdapter(Adapter):
         super().__init__(service, settings)
         self._adapter: str = settings.take("adapter", str, "hci0")
         self._virtual: str | None = settings.take("virtual", str)
+        self._label: str = settings.take("label", str, "")
         self._extended: bool = settings.take("extended", bool, False)
         self._interval: int = settings.number("interval_ms", 100, 20, 10_240)
         default = MAX_ROOM if self._extended else LEGACY_ROOM
@@ -119,7 +121,7 @@ class SteamAdapter(Adapter):
             from vicinal_hw.ble.virtual import VirtualRadio
 
             lat, lon = place or (0, 0)
-            return VirtualRadio(self._virtual, lat, lon, interval=self._interval)
+            return VirtualRadio(self._virtual, lat, lon, interval=self._interval, label=self._label)
         try:
             from vicinal_hw.ble.bluez import BluezRadio
         except ImportError as error:

@@ -59,6 +59,7 @@
 Paths are relative to the file.
 """
 
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,6 +81,7 @@ from .pseudonyms import Pseudonyms
 
 __all__ = ["Config", "Flow", "Place", "ServiceConfig", "load", "loads"]
 
+RESERVED = ("fleet", "numbers", "requests.jsonl", "store.sqlite", "uid")
 TABLES = ("gateway", "service", "request", "store", "location", "status", "type", "fleet")
 # Kept on disk unless the configuration says otherwise: services on the other side of an uplink.
 STORED = ("siena", "mqtt", "jms")
@@ -198,7 +200,11 @@ class _Reader:
         )
 
     def _service(self, table: Table) -> ServiceConfig:
-        name, kind = table.name(), table.take("type", str, required=True)
+        name = table.name()
+        if name in RESERVED or name.startswith("."):
+            table.fail("name", f"is {name!r}, which is a file of the state folder: want another")
+        table.where = f"service {name}"
+        kind = table.take("type", str, required=True)
         if any(char in name for char in ",*?"):
             table.fail("name", f"is {name!r}, want one without comma, * and ?: distribution lists name services")
         store = table.take("store", bool, kind in STORED)
@@ -219,18 +225,27 @@ class _Reader:
             own.done()
             return made
 
-        make()  # whatever is wrong with its keys is said now
+        try:
+            make()  # whatever is wrong with its keys is said now
+        except LocalProtocolError:
+            raise
+        except (Exception, SystemExit) as error:  # a plug-in
+            table.fail("type", f"is {kind!r}, whose adapter cannot be made: {type(error).__name__}: {error}")
         return ServiceConfig(name, kind, make, store, control, flow, mapping, pseudonyms)
 
     def _adapter(self, table: Table, kind: str) -> Any:
         found: list[EntryPoint] = list(entry_points(group="vicinal.adapters", name=kind))
         if not found:
             known = sorted({one.name for one in entry_points(group="vicinal.adapters")})
-            table.fail("type", f"is {kind!r}, for which there is no adapter: there are {', '.join(known)}")
+            close = get_close_matches(kind, known, 1)
+            advice = f"is {close[0]!r} meant?" if close else f"there are {', '.join(known)}"
+            table.fail("type", f"is {kind!r}, for which there is no adapter: {advice}")
         try:
             return found[0].load()
         except ImportError as error:
             table.fail("type", f"is {kind!r}, whose adapter cannot be loaded: {error} (pip install 'vicinal[gateway]')")
+        except (Exception, SystemExit) as error:  # a plug-in
+            table.fail("type", f"is {kind!r}, whose adapter cannot be loaded: {type(error).__name__}: {error}")
 
     def _flow(self, table: Table) -> Flow:
         defaults = {"in_rate": 0, "in_burst": 0, "in_count": 1000, "out_rate": 0, "out_burst": 0}
@@ -307,7 +322,8 @@ class _Reader:
         fixed = table.take("fixed", list)
         place = None
         if fixed is not None:
-            if len(fixed) != 2 or not all(type(one) in (int, float) for one in fixed):
+            numbers = [one for one in fixed if type(one) in (int, float)]
+            if [abs(one) <= most for one, most in zip(numbers, (90, 180))] != [True, True] or len(fixed) != 2:
                 table.fail("fixed", f"is {fixed!r}, want [latitude, longitude] in degrees")
             place = (round(fixed[0] * 10_000_000), round(fixed[1] * 10_000_000))
         found = Place(place, table.take("gpsd", str, ""), table.path("track"))

@@ -17,6 +17,7 @@ import contextlib
 import json
 import logging
 import secrets
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from vicinal.event import Event
 from vicinal.federation.provisioning import CONFIG, Provisioning
 
 from ..adapters._numbers import kept_text, replace
+from ..store import StoreInUse
 from .config import Config, loads
 from .server import Server
 
@@ -117,9 +119,9 @@ class Managed:
         while (action := self.provisioning.next_action()) is not None:
             verb = action[0]
             if verb == "write":
-                replace(self._file(action[1]), action[2].decode("utf-8", "replace"))
+                self._keep(self._file(action[1]), action[2].decode("utf-8", "replace"))
             elif verb == "save":
-                replace(self.folder / "state.json", json.dumps(action[1]))
+                self._keep(self.folder / "state.json", json.dumps(action[1]))
             elif verb == "remove":
                 with contextlib.suppress(FileNotFoundError):
                     self._file(action[1]).unlink()
@@ -129,6 +131,14 @@ class Managed:
                 await self._run(action[1])
             elif self.server is not None:  # to all others it is a new gateway
                 await self._run(self._version)
+
+    def _keep(self, file: Path, text: str) -> None:
+        """A disk that takes nothing must not end the gateway: a configuration that is not there is unusable, and said
+        to be; what is not known after a restart is asked for again."""
+        try:
+            replace(file, text)
+        except OSError as error:
+            _log.error("%s cannot be written: %s", file, error)
 
     def _file(self, version: int) -> Path:
         return self.folder / f"{version}.toml"
@@ -147,7 +157,7 @@ class Managed:
         try:
             config = self._config(version)
             self.server = await Server.start(config)
-        except (LocalProtocolError, OSError) as error:
+        except (LocalProtocolError, StoreInUse, sqlite3.Error, OSError) as error:
             _log.error("version %d of the configuration cannot be used: %s", version, error)
             if not version and not self._is_ready:
                 raise  # what a person has installed is wrong: say so

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vicinal import json_form
-from vicinal.control import SUBJECT, Publication
+from vicinal.control import SUBJECT, Answer, Publication
 from vicinal.errors import LocalProtocolError, VicinalError
 from vicinal.event import Event
 from vicinal.federation.capabilities import Capabilities
@@ -37,7 +37,8 @@ _log = logging.getLogger("vicinal.gateway")
 SELDOM = 60.0
 # Of numbers that are reserved on disk, and how many of them may be left before more are.
 BLOCK, MARGIN = 1_000_000, 500_000
-REMEMBER = 0.1
+# Seconds in which requests of clients are gathered before they are written, and answered.
+REMEMBER = 0.02
 # Milliseconds that a clock may be off, and after which it is believed that it was set; a clock before 2023 was not.
 A_LITTLE, BELIEVED, NEVER_SET = 2000, 60_000, 1_672_531_200_000
 # Characters of the attribute Trace to which another gateway is added: some twenty gateways.
@@ -79,12 +80,14 @@ def wall_clock(
     return now
 
 
-def reserve(file: Path) -> int:
-    """BLOCK numbers from this one on, which are never given again."""
+def reserve(file: Path, now: int) -> int:
+    """BLOCK numbers from this one on, which are never given again. Where the file is lost, as with a new card of the
+    same gateway, they are above all that it can have held: a block for each second of the clock. Else others would take
+    what it says for old, and its events for those they have."""
     try:
         text = file.read_text().strip()
     except FileNotFoundError:
-        text = "0"
+        text = str(now // 1000 * BLOCK)
     if not text.isdecimal():
         raise LocalProtocolError(f"{file} holds {text[:40]!r}, want a number: numbers must not be used twice")
     replace_number(file, int(text) + BLOCK)
@@ -103,7 +106,7 @@ class Node:
         """somebody who looks on: told ("accepted", service, event) of every event that is to be published there, and
         ("acknowledged", service, event) when it was, of adapters that take one at a time"""
         self._loop = asyncio.get_running_loop()
-        first = reserve(config.state / "numbers")
+        first = reserve(config.state / "numbers", now())
         self._reserved = first + BLOCK
         self.engine = Gateway(self.name, first // BLOCK, first, config.hello)
         self.services: dict[str, Service] = {}
@@ -112,6 +115,7 @@ class Node:
         self._timer: asyncio.TimerHandle | None = None
         self._remembered = 0
         self._remembering: asyncio.TimerHandle | None = None
+        self._answers: list[tuple[str, Event]] = []
 
     @classmethod
     async def open(cls, config: Config) -> "Node":
@@ -124,17 +128,24 @@ class Node:
         )
         if store.damaged:
             _log.error("the store was damaged, and what could be read of it is kept: %s", store.damaged)
-        made = cls(config, store, now)
-        for one in config.services:
-            await made._add(one)
-        made.engine.objection = made.objection
-        made.engine.handle_timeout(now())
-        for request in config.requests:
-            made.engine.ask(request, now())
-        made._recall(config.state / "requests.jsonl")
-        for heard in store.heard.values():
-            made.engine.recall_heard(heard.source, heard.producer, heard.seq)
+        try:
+            made = cls(config, store, now)
+            await made._begin()
+        except BaseException:
+            await store.close()  # else nobody else could open it, as who goes back to an older configuration
+            raise
         return made
+
+    async def _begin(self) -> None:
+        for one in self.config.services:
+            await self._add(one)
+        self.engine.objection = self.objection
+        self.engine.handle_timeout(self.now())
+        for request in self.config.requests:
+            self.engine.ask(request, self.now())
+        self._recall(self.config.state / "requests.jsonl")
+        for heard in self.store.heard.values():
+            self.engine.recall_heard(heard.source, heard.producer, heard.seq)
 
     async def _add(self, one: ServiceConfig) -> None:
         folder = self.config.state / one.name
@@ -183,16 +194,27 @@ class Node:
             self.services[name].do(number, verb, what)
         self._hand_on(self.engine.deliveries())
         for item in self.engine.news:
-            _log.info("%s", " ".join(str(word) for word in item))
+            _tell(item)
         self.engine.news.clear()
         if self.engine.requests.changes != self._remembered and self._remembering is None:
             self._remembering = self._loop.call_later(REMEMBER, self._remember)
         if self.engine.seq > self._reserved - MARGIN:
-            self._reserved = reserve(self.config.state / "numbers") + BLOCK
+            self._reserve()
         if self._timer is not None:
             self._timer.cancel()
-        wait = max(0, self.engine.next_timeout() - self.now()) / 1000
-        self._timer = self._loop.call_later(wait, self._expire)
+        wait = min(max(0, self.engine.next_timeout() - self.now()), self.config.hello)
+        self._timer = self._loop.call_later(wait / 1000, self._expire)
+
+    def _reserve(self) -> None:
+        """Half of them are left: a disk that fails now may be in order before they are used up."""
+        try:
+            self._reserved = reserve(self.config.state / "numbers", self.now()) + BLOCK
+        except (OSError, LocalProtocolError) as error:
+            if self.engine.seq >= self._reserved:
+                raise
+            self.say_sometimes(
+                "numbers", f"numbers cannot be reserved, {self._reserved - self.engine.seq} left: {error}"
+            )
 
     def _expire(self) -> None:
         self._timer = None
@@ -253,9 +275,9 @@ class Node:
         """An event of a service. Where it says again what is not acknowledged to it, it is the `source`, and it is to
         be acknowledged when these are done."""
         if event.subject == SUBJECT:
-            self._hand_on(self.engine.receive(event, service.service, self.now()))
+            passed = self._hand_on(self.engine.receive(event, service.service, self.now()), source, passed=True)
             self.turn()
-            return []
+            return passed
         own = self._own.get(event.subject)
         if own is not None and own[0] == service.service:
             own[2](event)
@@ -301,7 +323,11 @@ class Node:
                 attrs.setdefault("Time", now)
         return event.replace(attrs=attrs)
 
-    def _hand_on(self, deliveries: list[tuple[str, Event]], source: str = "") -> "list[asyncio.Future[int]]":
+    def _hand_on(
+        self, deliveries: list[tuple[str, Event]], source: str = "", passed: bool = False
+    ) -> "list[asyncio.Future[int]]":
+        """Of what another gateway has `passed` on, it is where it was put, and not where it was heard, that it must be
+        known when it comes again (FED-19)."""
         waits: list[asyncio.Future[int]] = []
         for name, event in deliveries:
             if self.watch is not None:
@@ -309,12 +335,18 @@ class Node:
             service = self.services[name]
             if event.subject != SUBJECT or event.get("Type") == Publication.type:
                 if source and isinstance(service.queue, StoredQueue):
-                    waits.append(service.queue.accept(event, source))
+                    waits.append(service.queue.accept(event, name if passed else source))
                 else:
                     service.queue.offer(event)
-            elif service.state == "up":
-                service.talk.offer(event)
+            elif event.get("Type") == Answer.type and self.engine.requests.changes != self._remembered:
+                self._answers.append((name, event))  # who is told that it was applied may rely on it after a power cut
+            else:
+                self._talk(name, event)
         return waits
+
+    def _talk(self, name: str, event: Event) -> None:
+        if self.services[name].state == "up":
+            self.services[name].talk.offer(event)
 
     # What survives
 
@@ -323,22 +355,32 @@ class Node:
         if not file.exists():
             return
         try:
-            for line in file.read_text().splitlines():
-                self.engine.recall(json_form.loads(line), self.now())
-        except (OSError, UnicodeDecodeError, VicinalError) as error:
+            lines = file.read_bytes().split(b"\n")  # a text may hold what else counts as the end of a line
+        except OSError as error:
+            lines = []
             _log.error("%s cannot be read, so that clients have to ask again: %s", file, error)
+        for number, line in enumerate(lines, 1):
+            try:
+                if line:
+                    self.engine.recall(json_form.loads(line), self.now())
+            except (UnicodeDecodeError, VicinalError) as error:
+                _log.error("%s: line %d cannot be read, so that a client has to ask again: %s", file, number, error)
         self._remembered = self.engine.requests.changes
 
     def _remember(self) -> None:
         self._remembering = None
         if self.engine.requests.changes == self._remembered:
             return
-        self._remembered = self.engine.requests.changes
+        changes = self.engine.requests.changes
         lines = [json_form.dumps(event) + "\n" for event in self.engine.requests.events()]
         try:
             replace(self.config.state / "requests.jsonl", "".join(lines))
+            self._remembered = changes  # else it is tried again with the next turn
         except OSError as error:
             self.say_sometimes("remember", f"requests of clients cannot be kept: {error}")
+        answers, self._answers = self._answers, []
+        for name, event in answers:
+            self._talk(name, event)
 
     def position(self) -> tuple[int, int] | None:
         return self.place
@@ -351,6 +393,16 @@ class Node:
             return
         self._said[key] = (now, 0)
         _log.warning("%s%s", text, f" (and {silent} more like it)" if silent else "")
+
+
+def _tell(item: tuple[Any, ...]) -> None:
+    """What the engine has to say to people: what came of a request, and which gateways it hears of."""
+    if item[0] != "request":
+        _log.info("%s", " ".join(str(word) for word in item))
+        return
+    _, kind, what, service, state, reason = item
+    level = logging.WARNING if state in ("refused", "unreachable", "timed out") else logging.INFO
+    _log.log(level, "%s %s at %s: %s", kind, what, service, reason or state)
 
 
 def _names_subjects(condition: Filter) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 
 from vicinal.errors import LocalProtocolError
+from vicinal.listening_cpython import cannot_listen
 from vicinal.pages_cpython import MAX_HEAD, answer
 from vicinal_hw.location.fix import Location
 
@@ -57,7 +58,7 @@ class Server:
         try:
             self._http = await asyncio.start_server(handle, host, port, limit=MAX_HEAD)
         except OSError as error:
-            raise CannotListen(f"cannot listen on http://{host}:{port}: {error.strerror or error}") from error
+            raise CannotListen(cannot_listen(f"http://{host}:{port}", error)) from error
         self.status_address = f"http://{host}:{self._http.sockets[0].getsockname()[1]}"
 
     async def stop(self) -> None:

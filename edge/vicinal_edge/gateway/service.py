@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from vicinal.control import SUBJECT
 from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
-from vicinal.federation.flow import TokenBucket
 from vicinal.federation.notes import TUNNEL
 from vicinal.filter import Filter
 from vicinal.mapping.mapping import OUTWARD
@@ -29,6 +28,8 @@ from vicinal.mapping.mapping import OUTWARD
 from .._store_queue import Queue, QueueOptions
 from ..adapter import Adapter, Refused, Result, Unavailable
 from .config import ServiceConfig
+from .incoming import Incoming
+from .plugins import Misbehaved, guarded
 
 if TYPE_CHECKING:
     from .node import Node
@@ -41,6 +42,7 @@ _log = logging.getLogger("vicinal.gateway")
 CONNECT = 30.0
 REQUEST = 30.0
 PUBLISH = 30.0
+ACKNOWLEDGE = 120.0
 DISCONNECT = 10.0
 # Back-off, doubled from the first to the last, with chance; from the start when a life was longer than that, and than
 # the wait before it: so an uplink that fails every minute is not left alone for half of it.
@@ -53,27 +55,26 @@ BATCH = 64
 MAX_TALK = 2000
 
 
-class Service:
+class Service(Incoming):
     """Also the Port of its adapter."""
 
     def __init__(self, node: "Node", config: ServiceConfig, queue: Queue, folder: Path) -> None:
-        self.config = config
+        super().__init__(config)
         self.service = config.name
         self.gateway = node.name
         self.folder = folder
         self.queue = queue
-        self.talk = Queue(config.name, QueueOptions(max_count=MAX_TALK), node.now, node.position)
-        """what gateways say to each other: they say it again, so that it is not kept"""
+        talk = QueueOptions(max_count=MAX_TALK, rate=config.flow.out_rate, burst=config.flow.out_burst)
+        self.talk = Queue(config.name, talk, node.now, node.position)
+        """what gateways say to each other: they say it again, so that it is not kept. It has a rate of its own, the
+        same again: a backlog of events must not make a gateway seem dead"""
         self._as_it_is = config.mapping is None and config.pseudonyms is None  # events that go out
         self._set_adapter(config.make())
         self.state = "connecting"
         self.reason = ""
         self.lives = 0
         self.faults: deque[float] = deque()
-        self.counters: dict[str, int] = {"received": 0, "faults": 0, "malformed": 0}
-        self.dropped: dict[str, int] = {}
         self._node = node
-        self._loop = asyncio.get_running_loop()
         self._chance = random.Random()
         self._lost: asyncio.Future[str] | None = None
         self._commands: deque[tuple[int, str, Any]] = deque()
@@ -83,12 +84,8 @@ class Service:
         self._turn = asyncio.Lock()
         self._held: dict[str, int] = {}  # filters that the adapter has, and how many of ours each is
         self._busy_since: float | None = None
-        self._in_bucket = TokenBucket(config.flow.in_rate, config.flow.in_burst) if config.flow.in_rate else None
-        self._in: deque[tuple[Event, Callable[[], None] | None]] = deque()
-        self._taking: deque[tuple[list[asyncio.Future[int]], Callable[[], None]]] = deque()
-        self._in_timer: asyncio.TimerHandle | None = None
-        self._room = asyncio.Event()
-        self._room.set()
+        self._owed: dict[tuple[Queue, int], float] = {}  # since when the adapter has not said what became of them
+        self._told = 0.0  # when it last has
         self._task: asyncio.Task[None] | None = None
 
     # Living
@@ -124,7 +121,8 @@ class Service:
                 wait = FIRST_WAIT
             self.state = "quarantined" if len(self.faults) >= MAX_FAULTS else "waiting"
             seconds = QUARANTINE if self.state == "quarantined" else wait * self._chance.uniform(0.5, 1.0)
-            _log.warning("%s: %s: %s; again in %.1f s", self.service, self.state, self.reason, seconds)
+            reason = self.reason.removeprefix(f"{self.service}: ")
+            _log.warning("%s: %s: %s; again in %.1f s", self.service, self.state, reason, seconds)
             await asyncio.sleep(seconds)
             self._new_adapter()
             wait = min(2 * wait, LAST_WAIT)
@@ -144,7 +142,7 @@ class Service:
             self.faults.clear()
         try:
             self._set_adapter(self.config.make())
-        except Exception as error:  # it was made before: the next life will say what is wrong
+        except (Exception, SystemExit) as error:  # it was made before: the next life will say what is wrong
             self._fault(f"{type(error).__name__}: {error}", 1)
 
     def _set_adapter(self, adapter: Adapter) -> None:
@@ -157,16 +155,16 @@ class Service:
 
     async def _one_life(self) -> None:
         async with asyncio.timeout(CONNECT):
-            await self.adapter.connect(self)
+            await guarded(self.adapter.connect(self))
         self.lives += 1
         self.state, self.reason = "up", ""
         _log.info("%s: connected", self.service)
         self._node.service_up(self)
         assert self._lost is not None
         parts = [self._pump(self.queue), self._pump(self.talk), self._serve(), self._watch()]
-        work = [self._loop.create_task(part) for part in parts]
         if self.adapter.capabilities.poll:
-            work.append(self._loop.create_task(self._poll()))
+            parts.append(self._poll())
+        work = [self._loop.create_task(guarded(part)) for part in parts]
         try:
             waited: list[asyncio.Future[Any]] = [*work, self._lost]
             done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
@@ -184,6 +182,7 @@ class Service:
         self._commands.clear()
         self._held.clear()
         self._busy_since = None
+        self._owed.clear()
         await self._disconnect()
         self.queue.failed()  # what was handed over and not acknowledged goes again
         self.talk.failed()
@@ -191,16 +190,21 @@ class Service:
     async def _disconnect(self) -> None:
         try:
             async with asyncio.timeout(DISCONNECT):
-                await self.adapter.disconnect()
+                await guarded(self.adapter.disconnect())
         except Exception as error:
             self._fault(f"disconnect: {type(error).__name__}: {error}", 1)
 
     async def _watch(self) -> None:
-        """An adapter that hangs in publish is noticed here: a timer for each event would cost more than the event."""
+        """An adapter that hangs in publish, or never says what became of an event, is noticed here: a timer for each
+        event would cost more than the event."""
         while True:
             await asyncio.sleep(PUBLISH / 10)
-            if self._busy_since is not None and self._loop.time() - self._busy_since > PUBLISH:
+            now = self._loop.time()
+            if self._busy_since is not None and now - self._busy_since > PUBLISH:
                 raise TimeoutError(f"its adapter has hung in publish for {PUBLISH:.0f} s")
+            # Of what waits for its turn on a slow service the last may be old; but the others before it are answered.
+            if self._owed and now - max(self._told, next(iter(self._owed.values()))) > ACKNOWLEDGE:
+                raise TimeoutError(f"its adapter has not said in {ACKNOWLEDGE:.0f} s what became of an event")
 
     async def _poll(self) -> None:
         while True:
@@ -288,11 +292,16 @@ class Service:
         numbers, events = [number for number, _ in flights], [event for _, event in flights]
         if any(event.subject == TUNNEL for event in events):
             return False
+        self._owed[queue, numbers[0]] = self._loop.time()
         try:
-            return self.adapter.publish_at_once(events, partial(self._answered, queue, numbers))
-        except Exception as error:  # nobody knows what went: the life is over, and all of it goes again
+            if self.adapter.publish_at_once(events, partial(self._answered, queue, numbers)):
+                return True
+            self._owed.pop((queue, numbers[0]), None)
+            return False
+        except (Exception, SystemExit) as error:  # nobody knows what went: the life is over, and all of it goes again
             if self._lost is not None and not self._lost.done():
-                self._lost.set_exception(error)
+                odd = isinstance(error, (SystemExit, StopIteration))
+                self._lost.set_exception(Misbehaved(f"publish_at_once raised {error!r}") if odd else error)
             return True
 
     async def _send(self, queue: Queue, number: int, event: Event) -> None:
@@ -307,6 +316,7 @@ class Service:
         if acknowledged is None:
             queue.done((number,))
         else:
+            self._owed[queue, number] = self._loop.time()
             acknowledged.add_done_callback(partial(self._acknowledged, queue, [number]))
             if self._node.watch is not None:
                 acknowledged.add_done_callback(partial(self._node.acknowledged, self.service, event))
@@ -357,6 +367,7 @@ class Service:
         if done:
             queue.done(done)
         for future, several in waiting.values():
+            self._owed[queue, several[0]] = self._loop.time()
             future.add_done_callback(partial(self._acknowledged, queue, several))
 
     async def _publish(self, event: Event) -> "asyncio.Future[None] | None":
@@ -386,6 +397,8 @@ class Service:
         self._answered(queue, numbers, errors)
 
     def _answered(self, queue: Queue, numbers: list[int], errors: dict[int, BaseException]) -> None:
+        self._owed.pop((queue, numbers[0]), None)
+        self._told = self._loop.time()
         queue.done(numbers if not errors else [one for place, one in enumerate(numbers) if place not in errors])
         for place in sorted(errors):
             error = errors[place]
@@ -398,61 +411,13 @@ class Service:
         queue.refused(number, "refused by the service")
         self.say_sometimes("refused", f"{self.service}: an event was refused: {error}")
 
-    # Events in: the Port
-
-    def received(self, event: Event, taken: Callable[[], None] | None = None) -> bool:
-        self.counters["received"] += 1
-        bucket = self._in_bucket
-        if bucket is None or (not self._in and bucket.allow(1, self.now())):
-            self._receive(event, taken)
-            return True
-        if len(self._in) >= self.config.flow.in_count:
-            self.drop("faster than in_rate")
-            if taken is not None:
-                self._when_kept([], taken)
-            return False
-        self._in.append((event, taken))
-        if len(self._in) * 2 >= self.config.flow.in_count:
-            self._room.clear()
-        self._later()
-        return True
+    # The rest of the Port: see incoming.py
 
     def _receive(self, event: Event, taken: Callable[[], None] | None) -> None:
         if taken is None:
             self._node.receive(event, self)
         else:
             self._when_kept(self._node.receive(event, self, self.service), taken)
-
-    def _when_kept(self, waits: list[asyncio.Future[int]], taken: Callable[[], None]) -> None:
-        """One after the other, as they came."""
-        self._taking.append((waits, taken))
-        for one in waits:
-            if not one.done():
-                one.add_done_callback(self._kept)
-        self._kept()
-
-    def _kept(self, _: object = None) -> None:
-        while self._taking and all(one.done() for one in self._taking[0][0]):
-            _, taken = self._taking.popleft()
-            taken()
-
-    def _later(self) -> None:
-        if self._in_timer is None and self._in_bucket is not None:
-            wait = self._in_bucket.next_time(self.now()) - self.now()
-            self._in_timer = self._loop.call_later(max(wait, 1) / 1000, self._let_in)
-
-    def _let_in(self) -> None:
-        self._in_timer = None
-        assert self._in_bucket is not None
-        while self._in and self._in_bucket.allow(1, self.now()):
-            self._receive(*self._in.popleft())
-        if len(self._in) * 2 < self.config.flow.in_count:
-            self._room.set()
-        if self._in:
-            self._later()
-
-    async def room(self) -> None:
-        await self._room.wait()
 
     def packet(self, data: bytes) -> None:
         self.received(Event(TUNNEL, [("Kind", self.config.type), ("Data", data)]))
@@ -461,10 +426,6 @@ class Service:
         self.counters["malformed"] += 1
         self.drop("malformed")
         self.say_sometimes("malformed", f"{self.service}: something came that is no event: {reason}")
-
-    def drop(self, reason: str) -> None:
-        """Of what came in."""
-        self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
     def lost(self, reason: str) -> None:
         if self._lost is not None and not self._lost.done():

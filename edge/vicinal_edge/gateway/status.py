@@ -1,9 +1,9 @@
 """What a gateway has counted: as JSON for people's tools, as text for Prometheus, and as a page.
 
-Of every service, at every instant,
+Of every service: `in` is what it gave, what of that waits for the gateway, and what was dropped before it got there;
+`out` what it was given, and at every instant
 
-    in:   received = passed on + dropped(reason) + waiting
-    out:  accepted = delivered + stored + dropped(reason)
+    accepted = delivered + stored + dropped(reason)
 """
 
 import json

@@ -16,15 +16,11 @@ With a control event that it hears on service S a gateway does, for each service
     D is direct                       apply it there, and answer
     else                              publish it on the direct service that leads to D, with one hop less
 
-An event from S goes to the services that have asked for it at S, in the same manner: published where the service is
-direct, else as a Publication towards it. What a gateway publishes in a service is an event of that service, for those
-who asked there. Identities, and the names of the services that an event was given to, are the second line of defence
-against loops; the first is the tree (topology.py). Time is integer milliseconds.
+Events go the same ways: spreading.py. Time is integer milliseconds.
 """
 
 import json
 
-from .. import limits
 from ..control import (
     SUBJECT,
     Announcement,
@@ -38,14 +34,14 @@ from ..control import (
     from_event,
 )
 from ..errors import LocalProtocolError, RemoteProtocolError
-from ..event import Event, check_identity
+from ..event import Event
 from ..filter import Filter
-from .notes import MAX_NOTES, TUNNEL, Direct
-from .plans import MAX_HOPS, Plans
+from .notes import Direct
+from .plans import MAX_HOPS
 from .requests import Requests
 from .seen import Seen
-from .serving import Serving
-from .topology import Known, Topology
+from .spreading import Spreading
+from .topology import Known
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,32 +60,29 @@ PACE = 1000
 DEAD = 35000
 # A service that is away for so long is taken off the tree: perhaps there is another way.
 AWAY = 30000
+# Services that are away and still have a way.
+MAX_LAST_WAYS = 10000
 
 
-class Gateway(Serving):
+class Gateway(Spreading):
     def __init__(self, name: str, incarnation: int, first_seq: int = 0, hello: int = HELLO) -> None:
         """`incarnation` and `first_seq` are greater than at every earlier start: see `seq`."""
         super().__init__(name, first_seq)
         self.incarnation = incarnation
         self.hello = hello
-        self.topology = Topology(name)
         self.requests = Requests(self)
         self.objection: Callable[[str, Filter], str] = lambda source, condition: ""
         """the shell's: why what is asked for could not be represented where it is to go; "" if it could"""
         self.news: list[tuple[Any, ...]] = []
         """for people: ("request", ...), ("gateway", ...); taken and cleared by the shell"""
         self._version = 0
+        self._looked = 0  # at the clock, for the last time
         self._hello_due = 0
         self._said = -PACE
         self._down_since: dict[str, int] = {}
-        self._last_ways: dict[str, str] = {}
         self._changes = -1
-        self._been: dict[str, Seen] = {}  # the events that were at each direct service
         self._passed = Seen()  # control events
         self._out: list[tuple[str, Event]] = []
-        self._plans = Plans(self.services, self._way)
-        self._planned_for = -1
-        self._stamps: dict[str, str] = {}
 
     # The adapters
 
@@ -134,103 +127,6 @@ class Gateway(Serving):
         self._count("control")
         self._control(event, service, now)
         return self.deliveries()
-
-    def pass_event(self, event: Event, service: str) -> "list[tuple[str, Event]]":
-        """receive, of what is no control event: what becomes of that is the same at all times."""
-        counters = self.counters
-        counters["received"] = counters.get("received", 0) + 1
-        if event.producer is None:
-            self.seq += 1
-            event = event.remade(event.attrs, self._stamp_of(service), self.seq)
-        elif not self._is_new_at(service, event):
-            self._count("dropped: duplicate")
-            return []
-        found = self._spread(event, service)
-        if not found:
-            self._count("dropped: nobody asked")
-        return found
-
-    def _spread(self, event: Event, service: str) -> "list[tuple[str, Event]]":
-        """To all who asked for it at a service, where somebody has published it: a client, or a gateway."""
-        if self._planned_for != self.topology.changes:
-            self._forget_plans()
-        one = self.services[service]
-        keys = one.met(event)
-        if not keys:
-            return []
-        attrs = event.attrs
-        origin, via = attrs.get("Source", service), attrs.get("Via", "")
-        if type(via) is not str:
-            via = ""
-        found: list[tuple[str, Event]] = []
-        for target, way, source, trail in self._plans.of(one, keys, origin, via):
-            if way is None:
-                self._count(target)
-                continue
-            changed = dict(attrs)
-            changed["Source"] = source
-            if trail:
-                changed["Via"] = trail
-            if len(changed) > limits.MAX_ATTRS:
-                self._count("dropped: too many attributes")
-                continue
-            made = event.remade(changed, event.producer, event.seq)
-            if way == target:
-                self._put(made, target, found)
-            else:
-                self._count("accepted")
-                message = Publication(target, service, made)
-                found.append((way, self._stamped(message.to_event(), MAX_HOPS)))
-        return found
-
-    def _forget_plans(self) -> None:
-        self._planned_for = self.topology.changes
-        self._plans.forget()
-
-    def _stamp_of(self, service: str) -> str:
-        """Whose events they are that a service gives without an identity."""
-        found = self._stamps.get(service)
-        if found is None:
-            found = self._stamps[service] = f"{self.name}/{service}"[:64]
-            check_identity(found, 0)
-        return found
-
-    def _put(self, event: Event, target: str, found: "list[tuple[str, Event]]") -> None:
-        """Into a direct service, once; and on to those who asked for it there."""
-        if not self._is_new_at(target, event):
-            self._count("dropped: duplicate")
-            return
-        self._count("accepted")
-        self._fabricate(event, target)
-        found.append((target, event))
-        if self.services[target].notes:
-            found.extend(self._spread(event, target))
-
-    def _is_new_at(self, service: str, event: Event) -> bool:
-        """Neither heard at a service before, nor put into it."""
-        been = self._been.get(service)
-        if been is None:
-            been = self._been[service] = Seen()
-        producer: Any = event.producer
-        seq: Any = event.seq
-        return been.is_new(producer, seq)
-
-    def _way(self, target: str) -> "str | None":
-        """As it is, or as it was last: what is for a service that is away waits where it would go."""
-        way = self.topology.way(target)
-        if way is not None:
-            return way
-        if target in self.services:
-            return target
-        way = self._last_ways.get(target)
-        return way if way in self.services else None
-
-    def _fabricate(self, event: Event, target: str) -> None:
-        """Seed 001, 5.9.3: an event type that was not announced is, before its first event."""
-        one = self.services[target]
-        if event.subject not in one.announced and event.subject != TUNNEL and len(one.announced) < MAX_NOTES:
-            one.announce("", event)
-            self._collect(one)
 
     # Control events
 
@@ -389,10 +285,6 @@ class Gateway(Serving):
         self._out.append((way, self._stamped(message.to_event(), MAX_HOPS)))
         return self.seq
 
-    def _stamped(self, event: Event, hops: int) -> Event:
-        self.seq += 1
-        return event.replace(producer=self.name, seq=self.seq, attrs={"Hops": hops})
-
     def told(self, one: "Standing", service: str, goal: "Goal") -> None:
         what = one.what.text if isinstance(one.what, Filter) else one.what.subject
         self.news.append(("request", one.kind.__name__, what, service, goal.state, goal.reason))
@@ -410,12 +302,6 @@ class Gateway(Serving):
         message: Any = from_event(event)
         if message.source in self.services and event.identity is not None:
             self.requests.ask(message, event.identity, now, event.attrs.get("Expires"))
-
-    def recall_heard(self, service: str, producer: str, seq: int) -> None:
-        """Before a restart a service has given all of a producer's events up to this one. What comes again is known."""
-        if service not in self._been:
-            self._been[service] = Seen()
-        self._been[service].know(producer, seq)
 
     # Records
 
@@ -475,6 +361,8 @@ class Gateway(Serving):
             way = self.topology.way(service)
             if way is not None:
                 self._last_ways[service] = way
+        if len(self._last_ways) > MAX_LAST_WAYS:  # strangers may name services, too
+            self._last_ways = {one: way for one, way in self._last_ways.items() if self.topology.way(one) is not None}
         self._forget_plans()
         for one in self.services.values():
             one.drop_where(lambda source, until, one=one: self._not_ours(one.name, source))
@@ -507,6 +395,10 @@ class Gateway(Serving):
         return self.hello * DEAD // HELLO
 
     def handle_timeout(self, now: int) -> None:
+        """At the latest every `hello`: so a clock that was set back is noticed."""
+        if now < self._looked:
+            self._set_back(self._looked - now)
+        self._looked = now
         for name in self.topology.expire(now - self._dead):
             self.news.append(("gateway", name, "silent"))
         if now >= self._hello_due:
@@ -514,6 +406,17 @@ class Gateway(Serving):
             self._drop_old(now)
         self._changed(now)
         self.requests.pursue(now)
+
+    def _set_back(self, by: int) -> None:
+        """The clock was. What was due in a while still is, and who was heard just now was not heard in the future."""
+        self._hello_due -= by
+        self._said -= by
+        for service in self._down_since:
+            self._down_since[service] -= by
+        self.topology.set_back(by)
+        self.requests.set_back(by)
+        for one in self.services.values():
+            one.set_back(by)
 
     def _drop_old(self, now: int) -> None:
         """Notes that nobody has asked for again, though who asked could have."""

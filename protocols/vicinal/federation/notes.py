@@ -153,6 +153,13 @@ class Direct:
                     found.append((source, key))
         return found
 
+    def set_back(self, by: int) -> None:
+        """The clock was, by so many milliseconds."""
+        for note in self.notes.values():
+            for source, until in note.sources.items():
+                if until is not None:
+                    note.sources[source] = until - by
+
     # Announcements
 
     def announce(self, source: str, event: "Event") -> Note:

@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..distlist import DistList
     from ..event import Event
     from .gateway import Gateway
 
@@ -67,7 +68,14 @@ class Requests:
         for service, goal in list(known.goals.items()):
             if service in message.to and not goal.asked and goal.state not in ("asking", "leaving"):
                 self._tell(known, service, goal)
+        if not undo and not self._names_any(known, message.to) and self._speaks_for(known):
+            reason = f"unreachable: no gateway is connected to another service that {message.to.text!r} names"
+            self._answer_all(message, origin, reason)
         self.pursue(now)
+
+    def _names_any(self, one: Standing, to: "DistList") -> bool:
+        """Whether somebody answers for a service that the list names: one that is there, or is called by its name."""
+        return any([service in to for service in self._topology.services() + one.literal() if service != one.source])
 
     def _say_otherwise(self, one: Standing, event: "Event", now: int) -> None:
         """Who was refused announces the type as it should be: it is the same announcement, and to be asked anew."""
@@ -116,8 +124,10 @@ class Requests:
                 goal.state, goal.due = "unreachable", None
                 goal.reason = f"unreachable: no gateway is connected to {service!r}"
                 self._tell(one, service, goal)
-        for service, goal in one.goals.items():
-            if goal.state != "leaving" and not one.wants(service):
+        for service, goal in list(one.goals.items()):
+            if goal.state == "unreachable" and topology.way(service) is not None and not self._is_ours(one, service):
+                self._end(one, service, goal)  # it has appeared, and another gateway stands for it
+            elif goal.state != "leaving" and not one.wants(service):
                 goal.ask_again(now, goal.gateway)
                 goal.state = "leaving"
             elif goal.state == "leaving" and goal.due is None and topology.way(service) is not None:
@@ -219,6 +229,14 @@ class Requests:
         times = [goal.due for one in self.standing.values() for goal in one.goals.values() if goal.due is not None]
         times += [one.until for one in self.standing.values() if one.until is not None]
         return min(times) if times else None
+
+    def set_back(self, by: int) -> None:
+        """The clock was, by so many milliseconds. `until` is a time of clocks, and stays."""
+        for one in self.standing.values():
+            for goal in one.goals.values():
+                goal.since -= by
+                if goal.due is not None:
+                    goal.due -= by
 
     def events(self) -> "list[Event]":
         """Those of clients, for a restart to remember: control events stamped as the clients did."""

@@ -543,6 +543,53 @@ def test_observers_are_limited_and_the_gone_are_forgotten(tmp_path: Path, monkey
     asyncio.run(work())
 
 
+@pytest.mark.spec("AGENT-14")
+def test_what_is_wanted_of_those_who_publish(tmp_path: Path) -> None:
+    """By the gateway and by those who observe; it changes with them, and nobody else says it."""
+
+    async def work() -> None:
+        async with serving(tmp_path) as (one, _), client() as context, client() as other:
+            uri = one.address + "/ps/AgentWanted"
+            heard: list[Any] = []
+            request = context.request(Message(code=codes.GET, uri=uri, observe=0, accept=60))
+            request.observation.register_callback(
+                lambda message: heard.append(wire.decode(message.payload)["filter"]), _suppress_deprecation=True
+            )
+            assert (await request.response).payload == b""  # nobody has wanted anything yet: so everything may come
+
+            async def wants(text: str) -> None:
+                await until(lambda: heard[-1:] == [text])
+                assert one.status()["wanted"] == text
+                found = await ask(other, codes.GET, uri, accept=60)
+                assert wire.decode(found.payload)["filter"] == text
+
+            await one.subscribe(Filter("subject = 'Speed' AND rate > 30"))
+            await wants("subject = 'Speed' AND rate > 30")
+            door = context.request(Message(code=codes.GET, uri=one.address + "/ps/Door?filter=open=TRUE", observe=0))
+            await door.response
+            await wants("(subject = 'Speed' AND rate > 30) OR (subject = 'Door' AND (open=TRUE))")
+            # What agents observe is not wanted of them.
+            await ask(context, codes.GET, one.address + "/ps/AgentRules?filter=agent='x'", observe=0)
+            await one.subscribe(Filter("subject = 'Speed'"))
+            await wants("(subject = 'Speed') OR (subject = 'Door' AND (open=TRUE))")
+            await one.unsubscribe(Filter("subject = 'Speed'"))
+            await wants("(subject = 'Speed' AND rate > 30) OR (subject = 'Door' AND (open=TRUE))")
+            await ask(context, codes.GET, one.address + "/ps/Door?filter=open=TRUE", observe=1)
+            await wants("subject = 'Speed' AND rate > 30")
+            await one.unsubscribe(Filter("subject = 'Speed' AND rate > 30"))
+            await wants("FALSE")
+            event = Event("AgentWanted", {"filter": "TRUE"}, (), "rogue", 1)
+            refused = await ask(context, codes.PUT, uri, wire.encode(event), content_format=60)
+            assert refused.code == codes.FORBIDDEN
+            with pytest.raises(Refused, match="AgentWanted is what field says itself"):
+                await one.publish(event)
+            await wants("FALSE")
+            topics = await ask(context, codes.GET, one.address + "/ps")
+            assert b"Agent" not in topics.payload
+
+    asyncio.run(work())
+
+
 def test_who_has_not_shown_its_address_gets_little(tmp_path: Path) -> None:
     async def work() -> None:
         async with serving(tmp_path, echo="always") as (one, _), client() as context:

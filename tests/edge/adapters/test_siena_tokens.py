@@ -56,9 +56,9 @@ def test_a_token_says_who_we_are_on_all_connections(broker: Process, issuing: Is
         await one.disconnect()
         nobody = adapter(broker.address, client="match", scopes=FLOOR)
         await nobody.connect(said)
-        with pytest.raises(Refused, match="'match' may not publish 'floor': its rule for join"):
+        with pytest.raises(Refused, match="'match' may not publish in 'floor': its rule for join"):
             await nobody.publish(speed(3))
-        with pytest.raises(Refused, match="'match' may not subscribe 'floor'"):
+        with pytest.raises(Refused, match="'match' may not subscribe in 'floor'"):
             await nobody.subscribe(SPEED)
         await nobody.disconnect()
 

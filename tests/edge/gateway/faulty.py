@@ -42,6 +42,8 @@ class FaultyAdapter(MemoryAdapter):
             self._port.lost("the line is cut")
         if fault == "exit":
             raise SystemExit(3)
+        if fault == "cancel":
+            raise asyncio.CancelledError
 
     async def connect(self, port: Port) -> None:
         await self._fault("connect")
@@ -54,9 +56,10 @@ class FaultyAdapter(MemoryAdapter):
     async def publish(self, event: Event) -> "asyncio.Future[None] | None":
         if event.subject != "FES_ControlEvent":
             await self._fault("publish")
-            if self._next("acknowledge"):
+            if answer := self._next("acknowledge"):
                 done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                done.set_exception(RuntimeError("the acknowledgement was a lie"))
+                if answer != "never":
+                    done.set_exception(RuntimeError("the acknowledgement was a lie"))
                 return done
         return await super().publish(event)
 

@@ -69,7 +69,9 @@ def test_check_run_and_status(gateways: Gateways, brokers: Brokers, tmp_path: Pa
     broker = brokers.start("b1")
     made = gateways.start("G1", siena(broker.address) + '[[service]]\nname = "M"\ntype = "memory"\n')
     asyncio.run(until(lambda: made.up, "up"))
-    assert "in order: gateway 'G1'" in vicinal("gateway", "check", str(made.file))
+    checked_text = vicinal("gateway", "check", str(made.file))
+    assert "Note: there is no [[request]]" in checked_text
+    assert "in order: gateway 'G1'" in checked_text
     checked: dict[str, Any] = json.loads(vicinal("gateway", "check", str(made.file), "--json"))
     assert [(one["name"], one["store"]) for one in checked["services"]] == [("B", True), ("M", False)]
     shown = vicinal("gateway", "status", made.status_address)
@@ -79,7 +81,7 @@ def test_check_run_and_status(gateways: Gateways, brokers: Brokers, tmp_path: Pa
     asyncio.run(until(lambda: not made.up, "the uplink is away"))
     vicinal("gateway", "status", made.status_address, code=1)
     assert made.terminate() == 0
-    assert "no gateway answers at" in vicinal("gateway", "status", made.status_address, code=1)
+    assert "nothing answers on" in vicinal("gateway", "status", made.status_address, code=1)
     assert all(json.loads(line)["message"] for line in made.log().splitlines())
 
 
@@ -87,7 +89,8 @@ def test_check_run_and_status(gateways: Gateways, brokers: Brokers, tmp_path: Pa
     ("text", "said"),
     [
         ("[gateway]\nname = 'x'\n[[service]]\nname = 'a'\ntype = 'mqtt'\n", "[service a] address is missing"),
-        ("[gateway]\nname = 'x'\n[[service]]\nname = 'a'\ntype = 'nothing'\n", "for which there is no adapter"),
+        ("[gateway]\nname = 'x'\n[[service]]\nname = 'a'\ntype = 'nothing'\n", "there is no adapter: there are"),
+        ("[gateway]\nname = 'x'\n[[service]]\nname = 'a'\ntype = 'mqqt'\n", "[service a] type is 'mqqt', for which"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_runs(text: str, said: str, tmp_path: Path) -> None:

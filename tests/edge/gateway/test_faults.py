@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return [plug_in] if params.get("name") == "faulty" else real(**params)
 
     monkeypatch.setattr(config, "entry_points", found)
-    for name in ("CONNECT", "REQUEST", "PUBLISH", "DISCONNECT"):
+    for name in ("CONNECT", "REQUEST", "PUBLISH", "ACKNOWLEDGE", "DISCONNECT"):
         monkeypatch.setattr(service, name, 0.3)
     monkeypatch.setattr(service, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(service, "LAST_WAIT", 0.05)
@@ -66,6 +67,9 @@ FAULTS = [
     {"announce": ["raise"], "publish": ["", "raise"]},
     {"disconnect": ["raise", "hang"], "publish": ["away", "away"]},
     {"construct": ["", "", "", "yes"], "publish": ["away"]},
+    {"connect": ["cancel", "exit"], "publish": ["cancel", "", "exit"]},
+    {"disconnect": ["cancel", "exit"], "announce": ["exit"], "publish": ["away", "away"]},
+    {"acknowledge": ["never", "", "never"]},
 ]
 
 
@@ -150,5 +154,51 @@ def test_malformed_input_is_counted_and_a_broken_status_is_no_fault(tmp_path: Pa
             assert shown["office"]["adapter"] == {}
             assert shown["office"]["in"]["dropped"] == {"malformed": 1000}
             assert {one["name"]: one for one in status(node)["services"]}["office"]["adapter"] == {"faulty": 1}
+
+    asyncio.run(work())
+
+
+def test_a_slow_service_is_not_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What forty events take together is more than the time in which something must be said."""
+    monkeypatch.setattr(service, "ACKNOWLEDGE", 0.6)
+    last = asyncio.Lock()
+
+    async def publish(self: FaultyAdapter, event: Event) -> "asyncio.Future[None]":
+        async def say() -> None:
+            async with last:
+                await asyncio.sleep(0.05)
+            self.space.publish(event, self)
+
+        return asyncio.ensure_future(say())
+
+    async def work() -> None:
+        monkeypatch.setattr(FaultyAdapter, "publish", publish)
+        async with gateway(tmp_path, PAIR.format(store="true")) as node:
+            bus, office = Ear("bus"), Ear("office")
+            await until(lambda: applied(node), "the request is applied")
+            for n in range(1, 41):
+                bus.publish(speed(n))
+            await until(lambda: len(office.of("Speed")) == 40, "all arrive")
+            assert node.services["office"].lives == 1
+
+    asyncio.run(work())
+
+
+def test_one_whose_acknowledgement_fails_is_started_anew(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with gateway(tmp_path, PAIR.format(store="true")) as node:
+            await until(lambda: applied(node), "the request is applied")
+            told: list[int] = []
+
+            def taken(n: int) -> None:
+                told.append(n)
+                if n == 1:
+                    raise RuntimeError("not this one")
+
+            bus = node.services["bus"]
+            for n in (1, 2):
+                bus.received(speed(n), partial(taken, n))
+            await until(lambda: told == [1, 2], "the second is told, too")
+            await until(lambda: bus.lives == 2 and bus.state == "up", "it lives again")
 
     asyncio.run(work())

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from edge.gateway.within import Ear, applied, balanced, gateway, until
 from spec_helpers import spec
 
-from vicinal.control import SUBJECT, Subscription
+from vicinal.control import SUBJECT, Answer, Echo, Publication, Subscription
 from vicinal.event import Event
 from vicinal.federation.capabilities import Capabilities
 from vicinal.proximity import Proximity
@@ -90,6 +91,24 @@ def test_a_bus_is_not_flooded_and_what_is_too_much_is_counted(tmp_path: Path) ->
             found = shown(node, "B")["out"]
             assert sum(found["dropped"].values()) >= 14
             assert len(numbers(other)) <= 3
+            assert balanced(node)
+
+    asyncio.run(work())
+
+
+def test_what_gateways_say_does_not_flood_a_bus_either(tmp_path: Path) -> None:
+    """Echoes of somebody behind another gateway, and the answers to them."""
+
+    async def work() -> None:
+        async with gateway(tmp_path, pair(b="[service.flow]\nout_rate = 1\nout_burst = 5\n")) as node:
+            other = Ear("B")
+            await until(lambda: applied(node))
+            start, heard = node.now(), len(other.heard)
+            for n in range(200):
+                other.publish(Echo("A", "B").to_event().stamp("app", n + 1))
+            await until(lambda: [one for one in other.of(SUBJECT) if one["Type"] == 6], "the first is answered")
+            await until(lambda: node.now() > start + 1000)
+            assert len(other.heard) - heard <= 5 + (node.now() - start) // 1000 + 1
             assert balanced(node)
 
     asyncio.run(work())
@@ -270,6 +289,29 @@ def test_a_clients_request_survives_a_restart(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+def test_a_request_is_on_disk_before_it_is_answered(tmp_path: Path) -> None:
+    kept: list[bool] = []
+
+    class Client(Ear):
+        def hear(self, event: Event) -> None:
+            super().hear(event)
+            if event.get("Type") == Answer.type:
+                file = tmp_path / "state" / "requests.jsonl"
+                kept.append(file.exists() and f"n > {event['RequestSeq']}" in file.read_text())
+
+    async def work() -> None:
+        async with gateway(tmp_path, pair()) as node:
+            client = Client("B")
+            await until(lambda: applied(node))
+            for n in range(1, 21):
+                client.publish(Subscription("A", "B", f"n > {n}").to_event().stamp("app", n))
+                await asyncio.sleep(0)
+            await until(lambda: len(kept) == 20)
+        assert all(kept)
+
+    asyncio.run(work())
+
+
 def test_no_number_is_used_twice(tmp_path: Path) -> None:
     async def work() -> None:
         seen: list[Any] = []
@@ -329,7 +371,9 @@ WRONG = [
     ("[gateways]\n", "[gateways] is not known: want gateway, service"),
     ("", "[gateway] name is missing, and there is no [fleet] to give one"),
     ("[gateway]\nname = 'a/b'\n", "[gateway] name is 'a/b', want 1 to"),
-    ("[[service]]\nname = 'a'\ntype = 'mqqt'\n", "[service] type is 'mqqt', for which there is no adapter: there are"),
+    ("[[service]]\nname = 'a'\ntype = 'mqqt'\n", "[service a] type is 'mqqt', for which there is no adapter: is"),
+    ("[[service]]\nname = 'numbers'\ntype = 'memory'\n", "[service] name is 'numbers', which is a file of the state"),
+    ("[[service]]\nname = '..'\ntype = 'memory'\n", "[service] name is '..', which is a file of the state"),
     ("[[service]]\nname = 'a,b'\ntype = 'memory'\n", "want one without comma"),
     (ONE + "spce = 'x'\n", "[service a] spce is not known here: is 'space' meant?"),
     (ONE * 2, "[service] name 'a' is given twice"),
@@ -356,3 +400,34 @@ def test_what_is_wrong_is_said_with_its_place(text: str, message: str) -> None:
         loads(text.encode(), Path("pi.toml"))
     assert message in str(error.value)
     assert str(error.value).startswith("pi.toml: ")
+
+
+def test_what_another_gateway_passes_on_is_acknowledged_when_it_is_on_disk(tmp_path: Path) -> None:
+    """And it is one event when that gateway's service says it again after a restart."""
+    text = '[[service]]\nname = "A"\ntype = "memory"\n[[service]]\nname = "B"\ntype = "memory"\nstore = true\n'
+    message = Publication("B", "Z", speed(7)).to_event().stamp("g0", 5).replace(attrs={"Hops": 30})
+
+    async def work() -> None:
+        told: list[str] = []
+        async with gateway(tmp_path, text) as node:
+            await until(lambda: all(one.state == "up" for one in node.services.values()))
+            await node.services["B"]._turn.acquire()  # as if its adapter were busy
+            disk, apply = threading.Event(), node.store._database.apply
+            node.store._database.apply = lambda work: disk.wait(60) and apply(work)  # type: ignore[method-assign]
+            node.services["A"].received(message, lambda: told.append("first"))
+            await asyncio.sleep(0.1)
+            too_early = list(told)
+            disk.set()
+            await until(lambda: told == ["first"])
+            assert too_early == []
+            assert shown(node, "B")["out"]["stored"] == 1
+        async with gateway(tmp_path, text) as node:
+            await until(lambda: all(one.state == "up" for one in node.services.values()))
+            other = Ear("B")
+            node.services["A"].received(message, lambda: told.append("again"))
+            await until(lambda: told == ["first", "again"])
+            await until(lambda: shown(node, "B")["out"]["delivered"] == 1)
+            assert shown(node, "B")["out"]["accepted"] == 1
+            assert numbers(other) in ([], [7])
+
+    asyncio.run(work())

@@ -102,6 +102,7 @@ def pumped(adapter: Adapter, queue: Queue) -> Service:
     made._loop, made._asked, made._turn = asyncio.get_running_loop(), asyncio.Event(), asyncio.Lock()
     made._asked.set()
     made._lost = asyncio.get_running_loop().create_future()
+    made._owed = {}
     made._as_it_is, made._node = True, type("Node", (), {"watch": None})()
     made._set_adapter(adapter)
     made.say_sometimes = lambda kind, text: None  # type: ignore[method-assign]

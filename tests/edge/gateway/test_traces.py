@@ -116,4 +116,4 @@ def test_keys_that_are_none(tmp_path: Path, table: str, message: str) -> None:
     text = f'[gateway]\nname = "g"\n[[service]]\nname = "A"\ntype = "memory"\n[service.pseudonyms]\n{table}\n'
     with pytest.raises(ConfigError, match=message) as said:
         loads(text.encode(), tmp_path / "gateway.toml")
-    assert "[service.pseudonyms]" in str(said.value)
+    assert "[service A.pseudonyms]" in str(said.value)

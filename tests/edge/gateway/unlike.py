@@ -25,7 +25,7 @@ from vicinal.control import SUBJECT as CONTROL
 from vicinal.control import Answer, from_event
 from vicinal.event import Event
 from vicinal.filter import Filter
-from vicinal_edge.adapter import Adapter
+from vicinal_edge.adapter import Adapter, Refused
 from vicinal_edge.contract import RecordingPort, settings
 from vicinal_edge.gateway.node import Node
 
@@ -64,7 +64,11 @@ class Client:
             await self.adapter.announce(event)
             acknowledged = await self.adapter.publish(event)
         if acknowledged is not None:
-            await asyncio.wait_for(acknowledged, PATIENCE)
+            try:
+                await asyncio.wait_for(acknowledged, PATIENCE)
+            except Refused as error:
+                if "expired" not in str(error):
+                    raise  # else it was not said, as on a bus where it is best effort: who wants an answer asks again
         return event
 
     async def subscribe(self, text: str) -> None:

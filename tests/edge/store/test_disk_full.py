@@ -171,6 +171,38 @@ def test_what_the_service_takes_goes_on_without_a_disk(small: Path) -> None:
     asyncio.run(work())
 
 
+def test_what_was_sent_and_not_answered_is_not_counted_as_dropped(small: Path) -> None:
+    """The service may have it, so that it goes again; what was not sent yet is refused."""
+
+    async def work() -> None:
+        store, queue = await opened(small)
+        await fill_until_refused(store, queue, small)
+        while queue.counters()["stored"]:
+            queue.done([number for number, _ in await queue.take(20)])
+        fill(small)
+        before = queue.counters()
+        waits = asyncio.create_task(queue.take(1))
+        await asyncio.sleep(0)
+        sent, other = queue.accept(event(1, "sent")), queue.accept(event(1, "other"))
+        ((number, _),) = await waits
+        queue.failed()
+        with pytest.raises(Dropped, match=NO_SPACE):
+            await other
+        assert not sent.done()
+        ((again, one),) = await queue.take(1)
+        assert (again, one.producer) == (number, "sent")
+        queue.done([again])
+        assert await sent
+        after = queue.counters()
+        assert after["delivered"] == before["delivered"] + 1
+        assert after["dropped"][NO_SPACE] == before["dropped"][NO_SPACE] + 1
+        assert books(queue)
+        make_room(small)
+        await store.close()
+
+    asyncio.run(work())
+
+
 def test_full_and_not_full_at_random_loses_nothing_that_was_accepted(small: Path) -> None:
     chance = random.Random(7)
     sink = Sink()

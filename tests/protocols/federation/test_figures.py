@@ -8,7 +8,7 @@ A ── G1 ── B ── G2 ── C        a consumer at A subscribes at E: 
 import pytest
 from federation_world import Client, World
 
-from vicinal.control import Subscription, Unsubscription
+from vicinal.control import Record, Subscription, Unsubscription
 from vicinal.event import Event
 
 SPEED = Event("Speed", [("license_no", "00D1234"), ("rate", 57.0)])
@@ -143,6 +143,24 @@ def test_without_a_way_the_answer_says_so_and_a_way_found_later_serves() -> None
     check_delivery(world, consumer, producer)
 
 
+def test_what_appears_behind_another_gateway_is_no_longer_unreachable_here() -> None:
+    """G1 says so for A at first, and G5 stands for E from then on."""
+    world = World()
+    consumer, _ = figure(world)
+    world.kill("G4")
+    world.run(10_000)
+    world.publish(consumer, Subscription("E", "A", FAST).to_event())
+    world.run(1000)
+    assert consumer.answers == [("E", "unreachable: no gateway is connected to 'E'")]
+    world.gateway("G5", "A", "E")
+    world.settle()
+    world.publish(consumer, Subscription("E", "A", FAST).to_event())
+    world.run(1000)
+    assert consumer.answers[-1] == ("E", "")
+    states = [one["services"] for one in world.gateways["G1"].requests.report()]
+    assert states == [{}]
+
+
 def test_a_refusal_names_its_reason() -> None:
     world = World()
     world.refusals["E", "subscribe"] = "it filters by subject"
@@ -182,3 +200,32 @@ def test_requests_get_through_where_control_events_are_lost() -> None:
     world.run(60_000)
     (request,) = world.gateways["G1"].requests.report()
     assert request["services"]["E"]["state"] == "applied"
+
+
+@pytest.mark.parametrize("to", ["truck-*", "A", "A, truck-?"])
+def test_a_request_for_nobody_is_answered_too(to: str) -> None:
+    """Once, though two gateways hear it; and a service that appears later is asked all the same."""
+    world = World()
+    world.gateway("G1", "A", "B")
+    world.gateway("G2", "A", "C")
+    world.settle()
+    consumer = world.client("consumer", "A")
+    world.publish(consumer, Subscription(to, "A", FAST).to_event())
+    world.run(30_000)
+    assert consumer.answers == [(to, f"unreachable: no gateway is connected to another service that {to!r} names")]
+    world.gateway("G3", "C", "truck-7")
+    world.settle()
+    assert consumer.answers[1:] == ([] if to == "A" else [("truck-7", "")])
+
+
+def test_strangers_that_come_and_go_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vicinal.federation.gateway.MAX_LAST_WAYS", 100)
+    world = World()
+    one = world.gateway("G1", "A", "B")
+    world.settle()
+    for n in range(1000):
+        record = Record(f"X{n}", 1, 1, ("B", f"S{n}"), ()).to_event().stamp(f"X{n}", 1)
+        one.receive(record, "B", world.now)
+        world.run(100)
+    assert len(one._last_ways) <= 101 + len(one.topology.services())
+    assert one._last_ways["A"] == "A"

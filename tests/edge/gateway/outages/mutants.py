@@ -89,7 +89,7 @@ def _numbers_of_events_are_not_reserved() -> None:
     """Each life begins with the same."""
     from vicinal_edge.gateway import node
 
-    node.reserve = lambda file: 0
+    node.reserve = lambda file, now: 0
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

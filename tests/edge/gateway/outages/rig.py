@@ -353,6 +353,7 @@ class Rig:
         return judge(sink, self.load.accepted, attempted)
 
     async def check(self) -> None:
+        await self.until(is_up, "the uplink is back")  # after a long cut it is tried every half minute
         found = await self.verdict()
         assert not found, self.story(found)
         status = await self.until(lambda status: out(status)["stored"] == 0, "the store is empty")
@@ -367,6 +368,10 @@ class Rig:
         counts = {name: len(value) for name, value in vars(found).items()}
         some = {name: value[:5] for name, value in vars(found).items() if value}
         return f"{counts} of {len(self.load.accepted)}: {some}\n{self.errors()}"
+
+
+def is_up(status: dict[str, Any]) -> bool:
+    return all(one["state"] == "up" for one in status["services"])
 
 
 def out(status: dict[str, Any], name: str = "office") -> dict[str, Any]:

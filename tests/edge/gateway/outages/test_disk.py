@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from edge.gateway.outages.rig import Rig, balanced, out
+from edge.gateway.outages.rig import Rig, balanced, is_up, out
 
 from vicinal.event import Event
 
@@ -85,10 +85,6 @@ def large(producer: str, seq: int) -> Event:
 
 def failed(status: dict[str, Any]) -> int:
     return sum(status["store"]["failures"].values())
-
-
-def is_up(status: dict[str, Any]) -> bool:
-    return all(one["state"] == "up" for one in status["services"])
 
 
 def fill(file: Path) -> None:
