@@ -20,6 +20,7 @@ UNIT = EDGE / "systemd" / "vicinal-gateway.service"
 SETTINGS = {
     "coap": {"bind": "127.0.0.1:0"},
     "cosmic": {"channel": "can0", "bind": True},
+    "flow": {"road": [{"name": "r", "lines": [[[0, 0], [1, 1]]]}]},
     "jms": {"address": "stomp://127.0.0.1"},
     "mqtt": {"address": "mqtt://127.0.0.1"},
     "siena": {"address": "tcp://127.0.0.1:7447"},

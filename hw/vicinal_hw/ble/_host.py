@@ -19,6 +19,14 @@ On the other socket, which keeps the borders of packets, it is told what its rad
     now 8 │ rssi 1, signed │ dropped before this one 4 │ advertisement        little-endian
 
 What a client does not fetch is dropped and counted, in `dropped` and in its counters.
+
+In real time each advertisement is sent once at least before the next one takes its place, also where this process was
+kept from its turn: then those that came meanwhile go out one after the other.
+
+With a record, what radios with a label have heard is written down, in the order in which they are told it: what was
+in the air, for those who have to know that exactly:
+
+    {"to": "m1", "radio": 7, "time": Unix ms, "data": hex}
 """
 
 import contextlib
@@ -26,8 +34,10 @@ import json
 import os
 import selectors
 import socket
+import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from struct import Struct
 from typing import Any
 
@@ -35,7 +45,7 @@ from vicinal.errors import VicinalError
 
 from .._holder import receive_hello
 from .air import DEFAULT_POWER, Air
-from .physics import Model
+from .physics import LEGACY_MAX, Model, check_data, check_interval
 from .positions import Plane
 
 __all__ = ["HEARD", "PROTOCOL", "Host"]
@@ -48,6 +58,8 @@ REQUEST_MAX = 1024
 """bytes; 254 of data are 508 in hex"""
 UNFETCHED_MAX = 20_000
 """packets kept for a client that does not fetch them: seconds of a crowded air"""
+UNSENT_MAX = 64
+"""advertisements that wait for their turn, of a host that is far behind: seconds of one radio"""
 LATITUDE_MAX, LONGITUDE_MAX = 900_000_000, 1_800_000_000
 LONGEST_WAIT = 3600.0
 
@@ -55,8 +67,10 @@ LONGEST_WAIT = 3600.0
 class Host:
     """The air and its clients; `clock` None is stepped time."""
 
-    def __init__(self, seed: int, model: Model, clock: Callable[[], int] | None) -> None:
+    def __init__(self, seed: int, model: Model, clock: Callable[[], int] | None, record: Path | None = None) -> None:
         self.air = Air(seed, model)
+        self.record = None if record is None else record.open("a", buffering=1)
+        self.joined = 0
         self.clock = clock
         self._start = clock() if clock else 0
         self.clients: list[_Client] = []
@@ -97,7 +111,9 @@ class Host:
         if len(self.clients) >= CLIENTS_MAX:
             return f"{CLIENTS_MAX} clients are on the air, which is the limit"
         try:
-            self.clients.append(_Client(self, connection, happenings, int(hello.get("power", DEFAULT_POWER))))
+            power, label = int(hello.get("power", DEFAULT_POWER)), str(hello.get("label", ""))
+            self.joined += 1
+            self.clients.append(_Client(self, connection, happenings, power, label))
         except VicinalError as error:
             return str(error)
         welcome = {"stepped": stepped, "pid": os.getpid(), "loss": self.air.model.loss}
@@ -108,9 +124,15 @@ class Host:
 class _Client:
     """A client's radio, and what it has yet to be told."""
 
-    def __init__(self, host: Host, control: socket.socket, happenings: socket.socket, power: int) -> None:
-        self.radio = host.air.radio(f"client {len(host.clients)}", power=power)
+    def __init__(self, host: Host, control: socket.socket, happenings: socket.socket, power: int, label: str) -> None:
+        self.radio = host.air.radio(label or f"client {len(host.clients)}", power=power)
         self.radio.on_heard = self._on_heard
+        self.radio.on_sent = self._on_sent
+        self.number = host.joined
+        self._label = label
+        self._unsent: deque[tuple[bytes | None, int, bool | None]] = deque()
+        self._fresh = False
+        """the radio has data that were not sent yet"""
         self._host = host
         self._control = control
         self._happenings = happenings
@@ -118,7 +140,7 @@ class _Client:
         self._unfetched: deque[bytes] = deque()
         self._watching = False
         self._dropped = 0
-        self.counters = {"heard": 0, "dropped: not fetched": 0}
+        self.counters = {"heard": 0, "dropped: not fetched": 0, "dropped: not sent": 0}
         host.selector.register(control, selectors.EVENT_READ, self._read)
 
     # Requests
@@ -158,7 +180,7 @@ class _Client:
         host, what = self._host, request["do"]
         if what == "advertise":
             data = None if request["data"] is None else bytes.fromhex(request["data"])
-            self.radio.advertise(data, int(request["interval"]), request["extended"])
+            self._advertise(data, int(request["interval"]), request["extended"])
         elif what == "move":
             lat, lon = int(request["lat"]), int(request["lon"])
             if abs(lat) > LATITUDE_MAX or abs(lon) > LONGITUDE_MAX:
@@ -182,6 +204,24 @@ class _Client:
         elif what != "status":
             raise ValueError(f"do {what!r}")
 
+    def _advertise(self, data: bytes | None, interval: int, extended: bool | None) -> None:
+        if self._host.clock and self._fresh:
+            if data is not None:
+                check_interval(interval)
+                check_data(data, len(data) > LEGACY_MAX if extended is None else extended)
+            self._unsent.append((data, interval, extended))
+            if len(self._unsent) > UNSENT_MAX:
+                self._unsent.popleft()
+                self.counters["dropped: not sent"] += 1
+            return
+        self.radio.advertise(data, interval, extended)
+        self._fresh = data is not None
+
+    def _on_sent(self) -> None:
+        self._fresh = False
+        if self._unsent:
+            self._advertise(*self._unsent.popleft())
+
     def _all_counters(self) -> dict[str, int]:
         return {**self.counters, "sent": self.radio.sent}
 
@@ -193,10 +233,17 @@ class _Client:
             self._dropped += 1
             self.counters["dropped: not fetched"] += 1
             return
+        if self._label and self._host.record is not None:
+            self._write_down(data)
         self._unfetched.append(HEARD.pack(now, rssi, min(self._dropped, 0xFFFFFFFF)) + data)
         self._dropped = 0
         if not self._watching:
             self._pour()
+
+    def _write_down(self, data: bytes) -> None:
+        line = {"to": self._label, "radio": self.number, "time": time.time_ns() // 1_000_000, "data": data.hex()}
+        assert self._host.record is not None
+        self._host.record.write(json.dumps(line) + "\n")
 
     def _pour(self, events: int = 0) -> None:
         """As much as fits into the client's socket. The rest when it has fetched some."""

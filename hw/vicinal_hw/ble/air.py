@@ -102,7 +102,6 @@ class Air:
         made = Radio(self, name or f"radio {len(self.radios)}", x, y, power, self._random.randrange(1 << 24))
         self.radios.append(made)
         made.cell = self._cell_of(x, y)
-        self._grid.setdefault(made.cell, []).append(made)
         self._moves += 1
         return made
 
@@ -110,7 +109,6 @@ class Air:
         radio.advertise(None)
         radio.stop_scan()
         self.radios.remove(radio)
-        self._grid[radio.cell].remove(radio)
         self._moves += 1
 
     # Time
@@ -177,6 +175,8 @@ class Air:
             # What ended before the oldest that is still going on can have begun collides with nothing any more.
             self._on_air = [other for other in self._on_air if other.ends >= now - self._longest]
         self._at(now + radio.interval + self._random.randrange(ADV_DELAY_MAX + 1), radio)
+        if radio.on_sent is not None:
+            radio.on_sent()
 
     # Hearing
 
@@ -202,6 +202,8 @@ class Air:
 
     def _end_pointers(self, sent: Transmission) -> None:
         pointed = list(self._heard_by(sent))
+        if not pointed:
+            return
         for receiver, _ in pointed:
             receiver.away_from, receiver.away_until = sent.aux_begin, sent.ends
         self._at(sent.ends, sent.radio, sent, pointed)
@@ -224,13 +226,14 @@ class Air:
 
     def _heard_by(self, sent: Transmission) -> Iterator[tuple[Radio, float]]:
         """The radios that heard one of the PDUs on the primary channels."""
+        receivers = self._neighbours(sent.radio)
+        if not receivers:
+            return
         others = self._others(sent)
         chance, loss = self._random.random, self.model.loss
         begin, length, step = sent.begin, sent.length, sent.step
         last = begin + 2 * step + length
-        for receiver, strength in self._neighbours(sent.radio):
-            if not receiver.scanning:
-                continue
+        for receiver, strength in receivers:
             self.reached += 1
             slot, into = divmod(begin + receiver.phase, receiver.scan_interval)
             if into + last - begin <= receiver.window:  # the usual case: on one channel for the whole event
@@ -285,14 +288,25 @@ class Air:
     def _move(self, radio: Radio, x: float, y: float) -> None:
         cell = self._cell_of(x, y)
         if cell != radio.cell:
-            self._grid[radio.cell].remove(radio)
-            self._grid.setdefault(cell, []).append(radio)
+            if radio.scanning:
+                self._grid[radio.cell].remove(radio)
+                self._grid.setdefault(cell, []).append(radio)
             radio.cell = cell
         radio.x, radio.y = x, y
+        radio.neighbours_as_of = -1
+        if radio.scanning:
+            self._moves += 1
+
+    def _listen(self, radio: Radio, on: bool) -> None:
+        """Those who scan are in the grid: nobody else is looked for there."""
+        if on:
+            self._grid.setdefault(radio.cell, []).append(radio)
+        else:
+            self._grid[radio.cell].remove(radio)
         self._moves += 1
 
     def _neighbours(self, radio: Radio) -> list[tuple[Radio, float]]:
-        """Who can hear this radio, and how strong. Kept until somebody moves."""
+        """Who listens and can hear this radio, and how strong. Kept until it moves, or one of those."""
         if radio.neighbours_as_of == self._moves:
             return radio.neighbours
         model, power, x, y = self.model, radio.power, radio.x, radio.y

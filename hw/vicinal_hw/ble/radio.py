@@ -38,6 +38,8 @@ class Radio:
         self.disturbs = air.model.reach(power + air.model.capture)
         """metres within which it can be heard, and within which it can keep others from being heard"""
         self.on_heard: Heard | None = None
+        self.on_sent: Callable[[], None] | None = None
+        """an advertising event has begun"""
         self.data: bytes | None = None
         self.extended = False
         self.interval = INTERVAL
@@ -76,10 +78,14 @@ class Radio:
     def scan(self, window: int = SCAN_INTERVAL, interval: int = SCAN_INTERVAL) -> None:
         check_scan(window, interval)
         self.window, self.scan_interval = window, interval
-        self.scanning = True
+        if not self.scanning:
+            self.scanning = True
+            self.air._listen(self, True)
 
     def stop_scan(self) -> None:
-        self.scanning = False
+        if self.scanning:
+            self.scanning = False
+            self.air._listen(self, False)
 
     def listens(self, channel: int, begin: int, end: int) -> bool:
         """Whether it listens on a primary channel (0, 1, 2) all this time, as far as its schedule goes."""

@@ -2,12 +2,15 @@
 
     python -m vicinal_hw.ble.server NAME [--seed 1] [--loss 0.1] [--exponent 2.7] [--stepped] [--stay]
 
-Who opens `VirtualRadio(NAME)` first starts it in the background (--detach).
+Who opens `VirtualRadio(NAME)` first starts it in the background (--detach). Where VICINAL_BLE_RECORD names a file, what
+radios with a label hear is written there (_host.py).
 """
 
 import argparse
+import os
 import sys
 import time
+from pathlib import Path
 
 from vicinal.errors import VicinalError
 
@@ -33,7 +36,9 @@ def main(arguments: list[str]) -> int:
     model = Model(options.exponent, usual.sensitivity, usual.capture, options.loss)
     try:
         path = socket_of("ble", options.name)
-        host = Host(options.seed, model, None if options.stepped else time.monotonic_ns)
+        record = os.environ.get("VICINAL_BLE_RECORD")
+        clock = None if options.stepped else time.monotonic_ns
+        host = Host(options.seed, model, clock, Path(record).absolute() if record else None)
     except (ValueError, OSError, VicinalError) as error:
         print(f"{label}: {error}", file=sys.stderr)
         return 2

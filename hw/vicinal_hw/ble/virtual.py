@@ -62,14 +62,16 @@ class VirtualRadio:
         stepped: bool | None = None,
         seed: int = 0,
         loss: float = 0.0,
+        label: str = "",
     ) -> None:
-        """`interval` in ms. `stepped`, `seed` and `loss` are the air's, and the first client decides them; `stepped`
-        None takes what there is."""
+        """`interval` in ms. `label` is how the air's record calls this radio, if it keeps one (_host.py). `stepped`,
+        `seed` and `loss` are the air's, and the first client decides them; `stepped` None takes what there is."""
         self.name = name
         self.counters = {"heard": 0, "dropped: not fetched": 0}
         self._place = (lat, lon)
         self._interval = interval * 1000
         self._power = power
+        self._label = label
         self._scan = (window, scan_interval)
         self._stepped = stepped
         self._start = ["--seed", str(seed), "--loss", str(loss)]
@@ -83,7 +85,7 @@ class VirtualRadio:
 
     def connect(self) -> None:
         """On the air from now on, and scanning."""
-        hello = {"protocol": PROTOCOL, "stepped": self._stepped, "power": self._power}
+        hello = {"protocol": PROTOCOL, "stepped": self._stepped, "power": self._power, "label": self._label}
         start = ["-m", "vicinal_hw.ble.server", self.name, "--detach", *self._start]
         start += ["--stepped"] * bool(self._stepped)
         try:

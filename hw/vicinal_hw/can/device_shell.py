@@ -53,8 +53,7 @@ class DeviceShell:
         timeout = node.next_timeout()
         if timeout is not None and timeout <= now:
             node.handle_timeout(now)
-        if self.recovery.state != BUS_OFF:
-            self._exchange(now)
+        self.exchange(now)
         timeout = node.next_timeout()
         poll = self.recovery.next_timeout()
         return poll if timeout is None else min(timeout, poll)
@@ -74,7 +73,10 @@ class DeviceShell:
         if self.recovery.report(state if state == BUS_OFF else ACTIVE, now):
             self.controller.recover()
 
-    def _exchange(self, now: int) -> None:
+    def exchange(self, now: int) -> None:
+        """What the node wants sent goes into the mailbox, where the wire lets it: also right after a publish."""
+        if self.recovery.state == BUS_OFF:
+            return
         wanted = self.node.frame_to_send(now)
         if self._held is not None and wanted != self._held and self.controller.abort():
             self._held = None

@@ -4,8 +4,6 @@ FakeBle is a fake of MicroPython's bluetooth.BLE, made after its documentation, 
 once and without loss: it is not the real thing, and not the virtual radio either.
 """
 
-import sys
-
 from vicinal.errors import LimitError
 from vicinal.event import Event
 from vicinal.proximity import Proximity
@@ -184,26 +182,3 @@ def test_service_says_when_to_come_again_and_sends_once_in_an_interval():
         now = again
     assert len(times) >= 2
     assert all(times[at] - times[at - 1] >= 100 for at in range(1, len(times)))
-
-
-def main():
-    passed = failed = 0
-    for name in sorted(globals()):
-        if name.startswith("test_"):
-            try:
-                globals()[name]()
-                passed += 1
-            except Exception as error:
-                failed += 1
-                print("FAILED", name)
-                if hasattr(sys, "print_exception"):
-                    sys.print_exception(error)
-                else:
-                    import traceback
-
-                    traceback.print_exc()
-    print(passed, "passed,", failed, "failed")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,13 @@
 """The board's radio with a fake of MicroPython's `bluetooth`: the same suite on CPython and on the 32-bit one."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import run_suite
+from broken import broken_copy
 from hw.ble import device_suite
 
 from vicinal_tools.stage import compile_file
@@ -30,9 +31,9 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def on_micropython(tree: Path, staged: Path, script: Path, heap: str) -> str:
+def on_micropython(tree: Path, staged: Path, heap: str, *command: object) -> str:
     done = subprocess.run(
-        [str(MICROPYTHON), "-X", f"heapsize={heap}", str(script)],
+        [str(MICROPYTHON), "-X", f"heapsize={heap}", *map(str, command)],
         env={**os.environ, "MICROPYPATH": f".frozen:{tree}:{staged / 'lib'}"},
         capture_output=True,
         encoding="utf-8",
@@ -45,7 +46,7 @@ def on_micropython(tree: Path, staged: Path, script: Path, heap: str) -> str:
 
 @pytest.mark.micropython
 def test_on_micropython(tree: Path, staged: Path) -> None:
-    printed = on_micropython(tree, staged, Path(device_suite.__file__), "512K")
+    printed = on_micropython(tree, staged, "512K", run_suite.__file__, device_suite.__file__)
     assert printed.endswith(f"{len(TESTS)} passed, 0 failed\n"), printed
 
 
@@ -77,7 +78,7 @@ def test_a_radio_has_room_on_a_board(tree: Path, staged: Path, tmp_path: Path) -
     """What the radio and its shell take, beside the node."""
     script = tmp_path / "room.py"
     script.write_text(ROOM)
-    assert int(on_micropython(tree, staged, script, "256K")) < 4 * 1024
+    assert int(on_micropython(tree, staged, "256K", script)) < 4 * 1024
 
 
 @pytest.mark.parametrize(
@@ -92,13 +93,9 @@ def test_a_radio_has_room_on_a_board(tree: Path, staged: Path, tmp_path: Path) -
 )
 def test_the_suite_can_fail(tmp_path: Path, file: str, old: str, new: str, red: str) -> None:
     """One thing broken in a copy, and the test that must notice."""
-    shutil.copytree(HW / "vicinal_hw", tmp_path / "vicinal_hw", ignore=shutil.ignore_patterns("__pycache__"))
-    broken = tmp_path / "vicinal_hw" / "ble" / f"{file}.py"
-    text = broken.read_text()
-    assert old in text
-    broken.write_text(text.replace(old, new, 1))
+    broken_copy(HW / "vicinal_hw", tmp_path, f"ble/{file}.py", old, new)
     done = subprocess.run(
-        [sys.executable, str(Path(device_suite.__file__))],
+        [sys.executable, run_suite.__file__, device_suite.__file__],
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'protocols'}"},
         capture_output=True,
         text=True,

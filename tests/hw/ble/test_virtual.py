@@ -184,6 +184,41 @@ def test_what_makes_no_sense_is_refused_and_the_air_goes_on(opened: Open, call: 
     assert other.fetch(PATIENCE) is not None
 
 
+def test_what_waited_while_the_holder_had_no_turn_is_sent_and_not_only_the_last(opened: Open) -> None:
+    one, other = opened(0, interval=20), opened(10)
+    os.kill(one.holder, signal.SIGSTOP)
+    try:
+        for number in range(10):
+            request = {"do": "advertise", "data": bytes([number] * 3).hex(), "interval": 20_000, "extended": False}
+            one._open_connection().control.sendall(json.dumps({**request, "quiet": True}).encode() + b"\n")
+    finally:
+        os.kill(one.holder, signal.SIGCONT)
+    heard: list[bytes] = []
+    while len(set(heard)) < 10:
+        found = other.fetch(PATIENCE)
+        assert found is not None, heard
+        heard.append(found.advertisement)
+    assert list(dict.fromkeys(heard)) == [bytes([number] * 3) for number in range(10)]
+    with pytest.raises(LocalProtocolError, match="interval"):
+        one._ask({"do": "advertise", "data": "00", "interval": 1, "extended": False})
+
+
+def test_the_record_has_what_labelled_radios_heard(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VICINAL_BLE_RECORD", str(tmp_path / "air.jsonl"))
+    one, near, far = opened(0, stepped=True), opened(10, label="near"), opened(5000, label="far")
+    nameless = opened(20)
+    one.advertise(b"one")
+    one.advance(SECOND)
+    heard = fetch_all(near)
+    assert heard
+    assert fetch_all(nameless)
+    assert fetch_all(far) == []
+    lines = [json.loads(line) for line in (tmp_path / "air.jsonl").read_text().splitlines()]
+    assert [(line["to"], bytes.fromhex(line["data"])) for line in lines] == [("near", data) for data in heard]
+
+
 def test_strangers_on_the_socket_do_no_harm(opened: Open, air_name: str) -> None:
     radio, other = opened(0), opened(10)
     for octets in (b"", b"\n", b"{}\n", b"x" * 5000, b'{"protocol": 7, "stepped": null}\n', b"\xff\xfe\n"):

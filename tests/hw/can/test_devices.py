@@ -1,12 +1,12 @@
 """The drivers of boards: the same suite on CPython and on the 32-bit MicroPython, and two of them on a real contest."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from broken import broken_copy
 from hw.can import device_suite
 
 from vicinal.cosmic.channels import NrtChannel, Raw
@@ -132,11 +132,7 @@ def test_boards_on_the_virtual_bus() -> None:
 )
 def test_the_suite_can_fail(tmp_path: Path, file: str, old: str, new: str, red: str) -> None:
     """One thing broken in a copy, and the test that must notice."""
-    shutil.copytree(HW / "vicinal_hw", tmp_path / "vicinal_hw", ignore=shutil.ignore_patterns("__pycache__"))
-    broken = tmp_path / "vicinal_hw" / "can" / f"{file}.py"
-    text = broken.read_text()
-    assert old in text
-    broken.write_text(text.replace(old, new, 1))
+    broken_copy(HW / "vicinal_hw", tmp_path, f"can/{file}.py", old, new)
     done = subprocess.run(
         [sys.executable, str(Path(device_suite.__file__))],
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'protocols'}"},

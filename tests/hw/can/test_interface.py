@@ -133,7 +133,7 @@ def test_what_is_not_fetched_is_dropped_counted_and_told(channel: str) -> None:
                 one.send(extended(0))
             sent += 10_000
             one.advance(1_000 * MILLISECOND)
-        fetched = [lazy.recv(1) for _ in range(UNFETCHED_MAX // 2)]
+        fetched = [lazy.recv(PATIENCE) for _ in range(UNFETCHED_MAX // 2)]
         assert all(fetched)
         one.send(extended(1))
         one.advance(MILLISECOND)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import can
+import can.interfaces.virtual
 import pytest
 
 from vicinal.cosmic.channels import NrtChannel, Raw, SrtChannel

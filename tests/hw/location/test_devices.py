@@ -2,13 +2,13 @@
 
 import os
 import random
-import shutil
 import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from broken import broken_copy
 from hw.location import device_suite
 from hw.location.drive import angle, checked
 
@@ -123,10 +123,6 @@ def test_a_receiver_has_room_on_a_board(tree: Path, staged: Path, tmp_path: Path
 )
 def test_the_suite_can_fail(tmp_path: Path, file: str, old: str, new: str, red: str) -> None:
     """One thing broken in a copy, and the test that must notice."""
-    shutil.copytree(HW / "vicinal_hw", tmp_path / "vicinal_hw", ignore=shutil.ignore_patterns("__pycache__"))
-    broken = tmp_path / "vicinal_hw" / "location" / f"{file}.py"
-    text = broken.read_text()
-    assert old in text
-    broken.write_text(text.replace(old, new, 1))
+    broken_copy(HW / "vicinal_hw", tmp_path, f"location/{file}.py", old, new)
     printed = on_cpython(str(tmp_path), VECTORS)
     assert f"FAILED {red}" in printed, printed
