@@ -12,7 +12,7 @@ from vicinal_tools.main import cli
 from vicinal_tools.traffic.lanes import Edge
 from vicinal_tools.traffic.towns import make_town
 from vicinal_tools.traffic.tracks import shipped
-from vicinal_tools.traffic.world import HARDEST, LENGTH, World
+from vicinal_tools.traffic.world import HARDEST, LENGTH, Vehicle, World
 
 
 def test_the_town_that_comes_with_it_is_that_of_seed_1() -> None:
@@ -79,6 +79,82 @@ def test_physics(vehicles: int) -> None:
     assert any(fastest[number] > 1.15 for number in speeders)
     # Who comes onto a slower road has braked before.
     assert all(fastest[one.number] < 1.05 for one in world.vehicles if one.number not in speeders)
+
+
+def behind_a_junction(metres: float) -> tuple[World, Vehicle, Vehicle]:
+    """One that comes to a junction without a light, and one that stands so far behind it, in its way."""
+    world = World(shipped(), 1, 2, 0.0)
+    one, other = world.cars
+    edge = next(
+        edge
+        for edge in world.lanes.edges
+        if edge.lanes == 1 and edge.length > 80 and len(edge.end.leaving) > 2 and edge.end.light is None
+    )
+    after = next(way for way in world.lanes.ways(edge) if way.lanes == 1 and way.length > 60)
+    one.edge, one.next, one.metres, one.lane, one.speed = edge, after, edge.length - 60, 0, 8.0
+    other.edge, other.metres, other.lane = after, metres, 0
+    return world, one, other
+
+
+def drive(world: World, other: Vehicle, steps: int = 300) -> None:
+    metres = other.metres
+    for _ in range(steps):
+        world.step()
+        other.metres, other.speed = metres, 0.0  # it has broken down
+
+
+def test_nobody_enters_a_junction_without_room_behind_it() -> None:
+    """Else who comes across would be held up by who cannot leave it."""
+    world, one, other = behind_a_junction(LENGTH + 3.0)
+    edge = one.edge
+    drive(world, other)
+    assert one.edge is edge
+    assert one.speed < 0.1
+    assert one.metres < edge.length
+    assert edge.length - one.metres < 15  # it waits before the junction, and not far away
+    assert edge.end.holder is None  # and leaves it to others
+    # With room behind it goes, and stands there behind the other.
+    world, one, other = behind_a_junction(LENGTH + 20.0)
+    after = one.next
+    drive(world, other)
+    assert one.edge is after
+    assert 0 < one.metres <= other.metres - LENGTH
+    assert one.edge.begin.holder is None  # across, and nobody is kept waiting
+
+
+def test_who_keeps_to_signs_slows_down_and_others_do_not() -> None:
+    def fastest(told: bool) -> tuple[float, float]:
+        world = World(shipped(), 3, 60, 0.3)
+        if told:
+            heeded = [world.tell(one.number, "old-town", 15) for one in world.cars]
+            assert heeded == [one.obeys for one in world.cars]
+        found = {True: 0.0, False: 0.0}
+        for step in range(600):
+            world.step()
+            for one in world.cars:
+                if step > 100 and world._areas[id(one.edge)] == "old-town" and one.metres > 60:
+                    found[one.obeys] = max(found[one.obeys], one.kmh)
+        return found[True], found[False]
+
+    before, after = fastest(False), fastest(True)
+    assert before[0] > 20
+    assert after[0] <= 15.5
+    assert after[1] > 30
+    # Nowhere else, and no harder than is comfortable.
+    world = World(shipped(), 3, 1, 0.0)
+    (one,) = world.cars
+    for _ in range(100):
+        world.step()
+    area = world._areas[id(one.edge)]
+    world.tell(0, "elsewhere", 5)
+    assert world._wish(one, one.edge) == one.edge.speed * one.factor
+    world.tell(0, area, 10)
+    assert world._wish(one, one.edge) == pytest.approx(10 / 3.6 * one.factor)
+    before_speed = one.speed
+    world.step()
+    assert one.speed >= before_speed - 0.31
+    world.tell(0, area, 90)  # a road is not faster than it is
+    assert world._wish(one, one.edge) == one.edge.speed * one.factor
 
 
 def test_plates_fit_the_frame_and_are_unlike() -> None:

@@ -1,9 +1,10 @@
 """The sums of the demo: what came to each hop, what left it, and what is lost. Nothing may be.
 
-bus        frames sent by cars            = heard by their gateways + refused by the bus
+agents     read by the sensors of cars    = sent as frames + waiting + refused by the bus
+bus        frames sent by cars            = heard by their gateways
 cars       accepted for the air           = said + waiting + dropped(reason)
 monitors   accepted for the overlay       = delivered + stored + dropped(reason)
-overlay    delivered by monitors          = received by the office
+overlay    delivered by monitors          = received by the office + counts of traffic, which it does not hear
 office     received                       = over + within + witnessed + sightings + quarantined(reason)
 """
 
@@ -25,9 +26,11 @@ class Accounts(NamedTuple):
 def account(cars: dict[str, Any], monitors: dict[str, Any], office: dict[str, Any]) -> Accounts:
     """`cars` as the fleet counts them, `monitors` their /status, `office` its /api/accounts."""
     bus = {
-        "frames": _sum(cars, "frames") + _sum(cars, "refused by the bus"),
-        "heard": _sum(cars, "heard on the bus"),
+        "read": _sum(cars, "read"),
+        "frames": _sum(cars, "frames"),
+        "waiting": _sum(cars, "waiting for the bus"),
         "refused": _sum(cars, "refused by the bus"),
+        "heard": _sum(cars, "heard on the bus"),
     }
     air = {
         "accepted": _sum(cars, "accepted"),
@@ -42,17 +45,19 @@ def account(cars: dict[str, Any], monitors: dict[str, Any], office: dict[str, An
         "delivered": sum(one["delivered"] for one in out),
         "stored": sum(one["stored"] for one in out),
         "dropped": sum(sum(one["dropped"].values()) for one in out),
+        "flow": sum(_service(one, "flow-")["in"]["received"] for one in monitors.values()),
     }
     found = office["control"]
     quarantined = sum(found["quarantined"].values())
     at_office = {**{name: value for name, value in found.items() if name != "quarantined"}, "quarantined": quarantined}
     judged = sum(at_office[name] for name in ("over", "within", "witnessed", "sightings", "quarantined"))
     losses = {
-        "bus": bus["frames"] - bus["heard"] - bus["refused"],
+        "agent": bus["read"] - bus["frames"] - bus["waiting"] - bus["refused"],
+        "bus": bus["frames"] - bus["heard"],
         "car": bus["heard"] - air["accepted"],
         "air": air["accepted"] - air["said"] - air["waiting"] - air["dropped"],
         "roadside": roadside["accepted"] - roadside["delivered"] - roadside["stored"] - roadside["dropped"],
-        "overlay": roadside["delivered"] - at_office["received"],
+        "overlay": roadside["delivered"] - roadside["flow"] - at_office["received"],
         "office": at_office["received"] - judged,
     }
     return Accounts({"bus": bus, "air": air, "roadside": roadside, "office": at_office}, losses)

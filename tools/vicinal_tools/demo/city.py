@@ -25,7 +25,7 @@ from .files import BROKERS, Plan
 __all__ = ["City", "DemoError", "get", "post"]
 
 COMMAND = (sys.executable, "-c", "from vicinal_tools.main import main; main()")
-PATIENCE = 60.0
+PATIENCE = 180.0
 """seconds for a part to be there: a machine under load is slow"""
 GOODBYE = 15.0
 PR_SET_PDEATHSIG = 1
@@ -48,6 +48,7 @@ class Part:
 
     def start(self) -> None:
         """Again, after a kill: with the state that is there."""
+        self._asked = False
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True,
@@ -76,12 +77,17 @@ class Part:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def end(self) -> int:
-        """As one asks a program to; after a while as one does not."""
-        if self.running:
+    def ask_to_end(self) -> None:
+        if self.running and not self._asked:
+            self._asked = True
             self.process.terminate()
+
+    def end(self, patience: float = GOODBYE) -> int:
+        """As one asks a program to; after a while as one does not."""
+        self.ask_to_end()
+        if self.running:
             try:
-                self.process.wait(GOODBYE)
+                self.process.wait(patience)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -116,7 +122,12 @@ class City:
         self.plan = plan
         self.parts: dict[str, Part] = {}
         # Sockets of virtual buses and radios are here alone: two demos do not meet. Paths of sockets are short.
-        self._env = {**os.environ, "VICINAL_CAN_DIR": str(plan.folder), "VICINAL_BLE_DIR": str(plan.folder)}
+        self.env = {
+            **os.environ,
+            "VICINAL_CAN_DIR": str(plan.folder),
+            "VICINAL_BLE_DIR": str(plan.folder),
+            "VICINAL_BLE_RECORD": str(plan.folder / "air.jsonl"),
+        }
 
     def start(self, tell: Callable[[str], None] = lambda text: None) -> None:
         folder, until = self.plan.folder, time.monotonic() + PATIENCE
@@ -125,6 +136,10 @@ class City:
             self._add(name, [*COMMAND, "broker", "run", str(folder / f"{name}.toml"), "--json", "--quiet"])
         for name in BROKERS:
             self.parts[name].wait_until_ready(until)
+        if self.plan.scale:  # it holds the air that the monitors listen to
+            tell(f"{self.plan.vehicles} vehicles")
+            self._add("fleet", [sys.executable, "-m", "vicinal_tools.demo.crowd", str(folder)])
+            self.parts["fleet"].wait_until_ready(until)
         tell("traffic control and monitors")
         self._add("office", [*COMMAND, "traffic", "run", str(folder / "office.toml"), "--json"])
         for name in self.plan.network.monitors:
@@ -134,12 +149,22 @@ class City:
         tell("limits at the roadside")
         self.wait(lambda: all(one["done"] for one in self.state()["monitors"]), "the limits at the roadside", until)
         self.wait(lambda: all(self.is_set(name) for name in self.plan.network.monitors), "monitors to listen", until)
-        tell(f"{self.plan.vehicles} vehicles")
-        self._add("fleet", [sys.executable, "-m", "vicinal_tools.demo.fleet", str(folder)])
-        self.parts["fleet"].wait_until_ready(until)
+        if not self.plan.scale:
+            tell(f"{self.plan.vehicles} vehicles; the page is there already: {self.address}")
+            self._add("fleet", [sys.executable, "-m", "vicinal_tools.demo.fleet", str(folder)])
+            self.parts["fleet"].wait_until_ready(until)
+
+    def analyse(self, tables: Path) -> None:
+        """Spark follows the brokers to which the monitors publish, and makes tables of what comes."""
+        from .files import ADMINISTRATOR
+
+        folder, here = self.plan.folder, [f"tcp://127.0.0.1:{port}" for port in self.plan.brokers.values()]
+        token = folder / f"{ADMINISTRATOR}.token"
+        source = ["--brokers", ",".join(here), "--token-file", str(token), "--network", str(folder / "town.geojson")]
+        self._add("spark", [*COMMAND, "spark", "ingest", *source, "--out", str(tables), "--json"])
 
     def _add(self, name: str, command: list[str]) -> None:
-        self.parts[name] = Part(name, command, self.plan.folder, self._env)
+        self.parts[name] = Part(name, command, self.plan.folder, self.env)
 
     def wait(self, condition: Callable[[], Any], what: str, until: float) -> None:
         while True:
@@ -189,15 +214,20 @@ class City:
         post(f"{self.address}/api/limits", {"area": area, "value": value, "who": who})
 
     def stop(self) -> dict[str, int]:
-        """Exit codes, in the order in which they ended: from the vehicles to the brokers."""
+        """Exit codes, in the order in which they ended: from the vehicles to the brokers, those of a kind together."""
         codes = {}
-        for name, part in reversed(self.parts.items()):
-            codes[name] = part.end()
+        kinds = (("fleet", "spark"), tuple(self.plan.network.monitors), ("office",), BROKERS)
+        for kind in kinds:
+            here = {name: self.parts[name] for name in reversed(kind) if name in self.parts}
+            for part in here.values():
+                part.ask_to_end()
+            for name, part in here.items():
+                codes[name] = part.end()
         return codes
 
-    def end(self, name: str) -> int:
+    def end(self, name: str, patience: float = GOODBYE) -> int:
         """One of them, for good."""
-        return self.parts.pop(name).end()
+        return self.parts.pop(name).end(patience)
 
 
 def get(url: str) -> dict[str, Any]:

@@ -10,38 +10,48 @@ office.toml                        traffic control
 fleet.json                         vehicles
 """
 
+import contextlib
 import json
 import secrets
 import socket
 import time
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vicinal.scope.file_cpython import read
 from vicinal.scope.graph import ScopeGraph
 from vicinal_cloud.broker.tokens import sign
 from vicinal_cloud.traffic.network import UNIT, Network
 
-__all__ = ["ADMINISTRATOR", "BROKERS", "Plan", "write"]
+from ..traffic.districts import nearest_road
+from .deployment import OFFICE, deployment_of
+
+__all__ = ["ADMINISTRATOR", "BROKERS", "NAMES", "OFFICE", "Plan", "write"]
 
 BROKERS = ("b-office", "b-west", "b-east")
-OFFICE = "traffic-control"
 ADMINISTRATOR = "operator"
 PLACES = "geography"
 TOKENS_S = 30 * 86_400
 """how long tokens count: longer than anybody watches"""
 INTERVAL_MS = 40
 """between two advertisements: a car says two events a second, each three times, and its beacons"""
-ANNOUNCED = """\
-[[service.announce]]
-subject = "Speed"
-names = ["license_no", "rate"]
-[[service.announce]]
-subject = "Location"
-names = ["lat", "lon", "heading", "braking"]
-"""
+NAMES = {
+    "Speed": ("license_no", "rate"),
+    "Location": ("lat", "lon", "heading", "braking"),
+    "Sign": ("limit", "zone", "monitor"),
+}
 """everybody knows the names of parameters, so that they need not be said: half the time in the air"""
+ANNOUNCED = "".join(
+    f'[[service.announce]]\nsubject = "{subject}"\nnames = {json.dumps(names)}\n' for subject, names in NAMES.items()
+)
+MONITOR_MAX = 6
+"""characters of a monitor's name: what a car's frame of a sign has room for"""
+FLOW_S = 60
+COUNTED_M = 150.0
+"""metres from a monitor to the middle of a road that it counts on: so far all of it is heard"""
+CROWD_LATE_MS = 600_000
+"""where a town stands still while its process waits for its turn"""
 LATE_MS, GAP_MS = 10_000, 5_000
 """a demo does not wait a quarter of an hour for a fine"""
 
@@ -56,7 +66,13 @@ class Plan(NamedTuple):
     """of the pages; 0 for any"""
     brokers: dict[str, int]
     """names and ports"""
+    status: dict[str, int]
+    """ports of the status pages of brokers and monitors"""
     key: bytes
+    flow_s: int = FLOW_S
+    """seconds between two counts of the traffic"""
+    scale: float = 0.0
+    """of a crowd in one process: seconds of the clock that a second of the town takes (crowd.py); 0: a fleet"""
 
     @property
     def air(self) -> str:
@@ -65,10 +81,27 @@ class Plan(NamedTuple):
 
 
 def write(
-    folder: Path, network: Network, vehicles: int, speeders: float, seed: int, port: int, database: str | None
+    folder: Path,
+    network: Network,
+    vehicles: int,
+    speeders: float,
+    seed: int,
+    port: int,
+    database: str | None,
+    source: dict[str, Any] | None = None,
+    flow_s: int = FLOW_S,
+    scale: float = 0.0,
 ) -> Plan:
-    ports = {name: _free_port() for name in BROKERS}
-    plan = Plan(folder, network, vehicles, speeders, seed, port, ports, secrets.token_bytes(32))
+    long = [name for name in network.monitors if len(name.encode()) > MONITOR_MAX]
+    if long:
+        raise ValueError(f"monitor {long[0]!r} of {network.name}: a name of at most {MONITOR_MAX} characters is wanted")
+    if not network.monitors:
+        raise ValueError(f"{network.name} has no monitor: nobody would hear its vehicles")
+    several = _free_ports(2 * len(BROKERS) + len(network.monitors))
+    ports = dict(zip(BROKERS, several))
+    status = dict(zip((*BROKERS, *network.monitors), several[len(BROKERS) :]))
+    key = secrets.token_bytes(32)
+    plan = Plan(folder, network, vehicles, speeders, seed, port, ports, status, key, flow_s, scale)
     (folder / "town.geojson").write_text(json.dumps(network.geojson()))
     (folder / "speed.toml").write_text(_shipped("speed.toml"))
     _secret(folder / "pseudonyms.key", plan.key.hex() + "\n")
@@ -79,7 +112,15 @@ def write(
         (folder / name).mkdir()
         (folder / name / "gateway.toml").write_text(_monitor(plan, name))
     (folder / "office.toml").write_text(_office(plan, database))
-    fleet = {"network": "town.geojson", "vehicles": vehicles, "speeders": speeders, "seed": seed, "air": plan.air}
+    fleet: dict[str, Any] = {
+        "network": "town.geojson",
+        "vehicles": vehicles,
+        "speeders": speeders,
+        "seed": seed,
+        "air": plan.air,
+    }
+    fleet["source"] = source or {"kind": "simulated"}
+    fleet["scale"] = scale
     (folder / "fleet.json").write_text(json.dumps(fleet, indent=2))
     return plan
 
@@ -100,7 +141,7 @@ def _deploy(plan: Plan) -> ScopeGraph:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     file = plan.folder / "deployment.toml"
-    text = _shipped("deployment.toml")
+    text = deployment_of(plan.network)
     file.write_text(text)
     graph, problems = read(file, text.encode())
     if graph is None:
@@ -137,11 +178,13 @@ def _joined(plan: Plan, name: str, graph: ScopeGraph) -> list[str]:
     return sorted(found)
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+def _free_ports(count: int) -> list[int]:
+    """All at once, so that none comes twice."""
+    with contextlib.ExitStack() as stack:
+        found = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in found:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in found]
 
 
 def _broker(plan: Plan, name: str, graph: ScopeGraph) -> str:
@@ -158,8 +201,12 @@ def _broker(plan: Plan, name: str, graph: ScopeGraph) -> str:
             lines += ["[[neighbour]]", f'name = "{other}"']
         elif other == BROKERS[0] and other != name:
             lines += ["[[neighbour]]", f'name = "{other}"', f'address = "tcp://127.0.0.1:{plan.brokers[other]}"']
-    lines += ["[status]", 'address = "http://127.0.0.1:0"', "[log]", f'directory = "{name}.log"']
+    lines += ["[status]", f'address = "{_status(plan, name)}"', "[log]", f'directory = "{name}.log"']
     return "\n".join([*lines, ""])
+
+
+def _status(plan: Plan, name: str) -> str:
+    return f"http://127.0.0.1:{plan.status[name]}"
 
 
 def broker_of(plan: Plan, monitor: str) -> str:
@@ -180,6 +227,7 @@ hello_s = 2
 name = "air-{name}"
 type = "steam"
 virtual = "{plan.air}"
+label = "{name}"
 extended = true
 interval_ms = {INTERVAL_MS}
 control = false
@@ -201,15 +249,59 @@ source = "siena"
 to = "air-{name}"
 filter = "subject = 'Location'"
 
+# What its sign shows, for those in reach.
+[[request]]
+type = "subscribe"
+source = "air-{name}"
+to = "siena"
+filter = "subject = 'Sign' AND monitor = '{name}'"
+
+# How many pass on which road, and how fast on average. It is counted here: who they were stays here.
+[[service]]
+name = "flow-{name}"
+type = "flow"
+every_s = {plan.flow_s}
+{_roads(plan.network, name)}
+[[request]]
+type = "subscribe"
+source = "flow-{name}"
+to = "air-{name}"
+filter = "subject IN ('Speed', 'Location')"
+[[request]]
+type = "subscribe"
+source = "siena"
+to = "flow-{name}"
+filter = "subject = 'Flow'"
+
 [location]
 fixed = [{lat:.7f}, {lon:.7f}]
 
 [status]
-address = "http://127.0.0.1:0"
+address = "{_status(plan, name)}"
 """
 
 
+def _roads(network: Network, monitor: str) -> str:
+    """Those that it counts on: within reach, and no other monitor is nearer."""
+    found: dict[str, list[str]] = {}
+    for road in network.roads:
+        middle = road.points[len(road.points) // 2]
+        near = min(network.monitors.values(), key=lambda one: (network.distance(one.place, middle), one.name))
+        if near.name == monitor and network.distance(near.place, middle) < COUNTED_M:
+            points = ", ".join(f"[{lat / UNIT:.7f}, {lon / UNIT:.7f}]" for lat, lon in road.points)
+            found.setdefault(road.name or road.ident, []).append(f"[{points}]")
+    if not found:
+        road = nearest_road(network, network.monitors[monitor].place)
+        points = ", ".join(f"[{lat / UNIT:.7f}, {lon / UNIT:.7f}]" for lat, lon in road.points)
+        found[road.name or road.ident] = [f"[{points}]"]
+    return "\n".join(
+        f"[[service.road]]\nname = {json.dumps(name, ensure_ascii=False)}\nlines = [{', '.join(lines)}]"
+        for name, lines in found.items()
+    )
+
+
 def _office(plan: Plan, database: str | None) -> str:
+    watched = "\n".join([f'{name} = "{_status(plan, name)}"' for name in plan.status])
     return f"""\
 [office]
 name = "{OFFICE}"
@@ -220,8 +312,46 @@ database = "{database or "sqlite:///traffic.sqlite"}"
 [listen]
 address = "http://127.0.0.1:{plan.port}"
 [rules]
-late_ms = {LATE_MS}
-gap_ms = {GAP_MS}
+late_ms = {CROWD_LATE_MS if plan.scale else LATE_MS}
+gap_ms = {round(GAP_MS * (plan.scale or 1))}
+[watch]
+{watched}
+"""
+
+
+def agent(channel: str) -> str:
+    """The agent in a car: it says on the car's bus what its sensors read, and hears what its driver is to see."""
+    return f"""\
+[agent]
+name = "{channel}"
+
+[journal]
+sectors = 3
+sector_bytes = 256
+
+[[can]]
+interface = "vicinal"
+channel = "{channel}"
+mapping = "../speed.toml"
+
+# Of the simulation, which has something new once a second: it is not waited for.
+[[sensor]]
+type = "own"
+subject = "Location"
+every_ms = 1
+[[sensor]]
+type = "own"
+subject = "Speed"
+every_ms = 1
+
+[[publish]]
+subject = "Location"
+on = "can"
+validity_us = 2000000
+[[publish]]
+subject = "Speed"
+on = "can"
+validity_us = 2000000
 """
 
 
@@ -253,4 +383,11 @@ type = "subscribe"
 source = "air"
 to = "can"
 filter = "subject IN ('Speed', 'Location')"
+
+# Signs are shown to the driver.
+[[request]]
+type = "subscribe"
+source = "can"
+to = "air"
+filter = "subject = 'Sign'"
 """

@@ -1,12 +1,13 @@
 """The vehicles of the demo, in one process: `python -m vicinal_tools.demo.fleet FOLDER`.
 
-    simulated town ──▶ each second, each on its own CAN bus:  12346 Location, 12345 Speed
-                                                                   │
-                                          its own gateway ◀────────┘ ──▶ STEAM on the virtual radio, where the car is
+    traffic ──▶ each second, by each car's agent on its own CAN bus:  12346 Location, 12345 Speed
+       ▲                                                    │
+       │                             its own gateway ◀──────┘ ──▶ STEAM on the virtual radio, where the car is
+       └── the driver ◀── 12347 Sign ◀──────┘ ◀──────────────────  signs of the monitors in reach
 
-A car's bus, gateway, radio and state are its own; the event loop is shared, to spare two cores the rest. What each
-gateway accepts for the air is written down, when it has been said, and where the car was: the ground truth
-(truth.jsonl).
+A car (car.py) has an agent, a bus, a gateway and a radio of its own; the event loop is shared, to spare two cores the
+rest. What each gateway accepts for the air is written down, when it has been said, and where the car was, and each sign
+that its driver has seen: the ground truth (truth.jsonl).
 
 It drives from the start and says nothing until SIGUSR1; SIGUSR2 makes it silent again, SIGTERM ends it.
 """
@@ -20,128 +21,31 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import can
-
-from vicinal.cosmic.mapping_toml_cpython import loads as read_mapping
 from vicinal.event import Event
 from vicinal_cloud.traffic.network import load as load_network
-from vicinal_edge.gateway.config import loads
-from vicinal_edge.gateway.server import Server
-from vicinal_edge.gateway.status import status
 
-from ..traffic.world import STEP_MS, Vehicle, World
-from .files import vehicle as vehicle_config
+from ..traffic.drivers import STEP_MS
+from ..traffic.sources import open_source
+from .car import Car
 
-__all__ = ["Car", "Fleet", "main"]
+__all__ = ["SAY_MS", "Fleet", "main"]
 
 SAY_MS = 1_000
-HEADING = 5.625
-"""degrees: six bits of the frame"""
-SUBJECTS = ("Location", "Speed")
-PATIENCE = 60.0
-
-
-class Car:
-    def __init__(self, vehicle: Vehicle, folder: Path, air: str, phase: int) -> None:
-        self.vehicle = vehicle
-        self.name = f"car-{vehicle.number:03}"
-        self.channel = self.name
-        self.phase = phase
-        """ms into the second at which it speaks"""
-        self.frames = 0
-        self.refused = 0
-        home = folder / self.name
-        home.mkdir(parents=True, exist_ok=True)
-        self._config = loads(vehicle_config(air, self.name, self.channel).encode(), home / "gateway.toml")
-        self._mapping = read_mapping((folder / "speed.toml").read_text(), "speed.toml")
-        self._bus: can.BusABC | None = None
-        self._saying: asyncio.Future[None] | None = None
-        self.server: Server | None = None
-
-    async def start(self) -> None:
-        self._bus = await asyncio.to_thread(can.Bus, interface="vicinal", channel=self.channel, can_filters=[])
-        self.server = await Server.start(self._config)
-        self.follow()
-
-    async def silent(self) -> None:
-        if self._saying is not None:
-            await self._saying
-
-    async def stop(self) -> None:
-        if self.server is not None:
-            await self.server.stop()
-        if self._bus is not None:
-            self._bus.shutdown()
-
-    @property
-    def up(self) -> bool:
-        assert self.server is not None
-        node = self.server.node
-        goals = [goal for one in node.engine.requests.report() for goal in one["services"].values()]
-        return all(one.state == "up" for one in node.services.values()) and all(
-            goal["state"] == "applied" for goal in goals
-        )
-
-    def follow(self) -> None:
-        """The gateway is where the car is."""
-        assert self.server is not None
-        self.server.node.place = self.vehicle.place
-
-    def say(self) -> None:
-        """Not here, but where nobody else waits meanwhile: a bus takes its time, and its process too."""
-        if self._saying is not None and not self._saying.done():
-            self.refused += len(SUBJECTS)  # it has not even said the last ones
-            return
-        one = self.vehicle
-        events = (
-            Event(
-                "Location",
-                [
-                    ("lat", round(one.place[0], -1)),
-                    ("lon", round(one.place[1], -1)),
-                    ("heading", one.heading // HEADING * HEADING),
-                    ("braking", one.braking),
-                ],
-            ),
-            Event("Speed", [("license_no", one.plate), ("rate", float(round(one.kmh)))]),
-        )
-        self._saying = asyncio.get_running_loop().run_in_executor(None, self._send, events)
-
-    def _send(self, events: tuple[Event, ...]) -> None:
-        for event in events:
-            frame = self._mapping.encode(event)
-            assert self._bus is not None
-            try:
-                self._bus.send(can.Message(arbitration_id=frame.id, is_extended_id=True, data=frame.data), timeout=0)
-                self.frames += 1
-            except can.CanError:
-                self.refused += 1  # counted: a bus that is full is not waited for
-
-    def counters(self) -> dict[str, Any]:
-        assert self.server is not None
-        services = {one["name"]: one for one in status(self.server.node)["services"]}
-        out = services["air"]["out"]
-        return {
-            "frames": self.frames,
-            "refused by the bus": self.refused,
-            "heard on the bus": services["can"]["in"]["received"],
-            "accepted": out["accepted"],
-            "said": out["delivered"],
-            "waiting": out["stored"],
-            "dropped": out["dropped"],
-        }
+PATIENCE = 180.0
 
 
 class Fleet:
     def __init__(self, folder: Path) -> None:
         plan = json.loads((folder / "fleet.json").read_text())
         self.folder = folder
-        self.world = World(load_network(folder / plan["network"]), plan["seed"], plan["vehicles"], plan["speeders"])
-        count = len(self.world.vehicles)
+        self.network = load_network(folder / plan["network"])
+        self.traffic = open_source(plan["source"], self.network, plan["seed"], plan["vehicles"], plan["speeders"])
+        vehicles = self.traffic.vehicles
         self.cars = [
-            Car(one, folder, plan["air"], one.number * SAY_MS // count // STEP_MS * STEP_MS)
-            for one in self.world.vehicles
+            Car(one, folder, plan["air"], one.number * SAY_MS // len(vehicles) // STEP_MS * STEP_MS) for one in vehicles
         ]
+        self._zones = list(self.network.areas)
+        self._seen: dict[tuple[str, int], int] = {}
         self.speaking = False
         self._truth = (folder / "truth.jsonl").open("w")
 
@@ -156,7 +60,7 @@ class Fleet:
 
     def _happened(self, car: Car, what: str, service: str, event: Event) -> None:
         if service != "air":
-            return
+            return  # signs that go to the bus: who has seen them says so
         line: dict[str, Any] = {"producer": event.producer, "seq": event.seq, "place": car.vehicle.place}
         if what == "accepted":
             line |= {"subject": event.subject, "time": event.attrs["Time"], "params": dict(event.params)}
@@ -168,16 +72,29 @@ class Fleet:
     async def drive(self) -> None:
         """In real time; who is late catches up."""
         loop = asyncio.get_running_loop()
-        start = loop.time() - self.world.now / 1000
+        start, traffic = loop.time() - self.traffic.now / 1000, self.traffic
         while True:
-            await asyncio.sleep(max(0.0, start + (self.world.now + STEP_MS) / 1000 - loop.time()))
-            self.world.step()
+            await asyncio.sleep(max(0.0, start + (traffic.now + STEP_MS) / 1000 - loop.time()))
+            traffic.step()
             for car in self.cars:
                 car.follow()
-                if self.speaking and self.world.now % SAY_MS == car.phase:
+                while car.signs:
+                    self._see(car, *car.signs.popleft())
+                if self.speaking and car.vehicle.present and traffic.now % SAY_MS == car.phase:
                     car.say()
-            if self.world.now % SAY_MS == 0:
+            if traffic.now % SAY_MS == 0:
                 self._truth.flush()
+
+    def _see(self, car: Car, zone: int, limit: int) -> None:
+        """A sign is said again and again: what it shows is news once."""
+        if zone >= len(self._zones) or self._seen.get((car.name, zone)) == limit:
+            return
+        self._seen[car.name, zone] = limit
+        assert car.server is not None
+        area = self._zones[zone]
+        obeys = self.traffic.tell(car.vehicle.number, area, limit)
+        line = {"sign": area, "limit": limit, "time": car.server.node.now(), "place": car.vehicle.place, "obeys": obeys}
+        self._truth.write(json.dumps({"car": car.name, **line}) + "\n")
 
     async def stop(self) -> None:
         await asyncio.gather(*[car.silent() for car in self.cars])
@@ -185,6 +102,7 @@ class Fleet:
         (self.folder / "fleet-counters.json").write_text(json.dumps(counters))
         self._truth.close()
         await asyncio.gather(*[car.stop() for car in self.cars])
+        self.traffic.close()
 
 
 async def _run(folder: Path) -> None:
@@ -214,8 +132,10 @@ async def _run(folder: Path) -> None:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Exception):
                     await task
-        with contextlib.suppress(AssertionError):  # of a car that never started
+        try:
             await fleet.stop()
+        except AssertionError:  # of a car that never started
+            fleet.traffic.close()
 
 
 def main(arguments: list[str]) -> None:

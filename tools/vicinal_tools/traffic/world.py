@@ -9,8 +9,9 @@ Each follows the one ahead by the Intelligent Driver Model (Treiber, Hennecke, H
     a = A (1 - (v / v0)^4 - (s* / s)^2)           s* = S0 + v T + v (v - v ahead) / (2 sqrt(A B))
 
 s is the gap to the next: a vehicle, a red light, or a junction that another is crossing. Before a turn v0 falls so that
-braking is comfortable. Most drivers keep a little below the usual speed of their road; `speeders` is the part of them
-who do not. On two lanes who is held up changes to the other if there is room.
+braking is comfortable. Most drivers keep a little below the usual speed of their road, and below what a sign has told
+them of its area; `speeders` is the part of them who do not. On two lanes who is held up changes to the other if there
+is room.
 """
 
 import math
@@ -18,11 +19,11 @@ from random import Random
 
 from vicinal_cloud.traffic.network import Network, Position
 
+from .drivers import STEP_MS, Driven, make_factor, make_plate
 from .lanes import Edge, Junction, Lanes
 
 __all__ = ["STEP_MS", "Vehicle", "World"]
 
-STEP_MS = 100
 STEP = STEP_MS / 1000
 A, B, T, S0 = 1.8, 2.2, 1.3, 2.0
 """m/s^2 accelerating and braking at ease, seconds of headway, metres between standing vehicles"""
@@ -37,10 +38,13 @@ CROSSING = 12.0
 """metres before a junction without a light at which one may claim it"""
 KEEP = 60.0
 """metres before and behind a junction in which one keeps to one lane: who comes there is not seen"""
-LETTERS = "BCDFGHJKLMNPRSTVWXYZ"
+SLOWING = 3.0
+"""m/s^2 with which one comes down to what a sign says"""
 
 
 class Vehicle:
+    present = True
+
     def __init__(self, number: int, plate: str, edge: Edge, metres: float, lane: int, factor: float) -> None:
         self.number = number
         self.plate = plate
@@ -49,6 +53,8 @@ class Vehicle:
         self.lane = lane
         self.factor = factor
         """of the usual speed, that it likes to drive"""
+        self.told: dict[str, int] = {}
+        """limits that signs have shown its driver, by area, km/h"""
         self.speed = 0.0
         """m/s"""
         self.acceleration = 0.0
@@ -59,6 +65,10 @@ class Vehicle:
         """in its queue"""
         self.place: Position = (0, 0)
         self.heading = 0.0
+
+    @property
+    def obeys(self) -> bool:
+        return self.factor <= 1
 
     @property
     def kmh(self) -> float:
@@ -76,19 +86,44 @@ class World:
         self.chance = Random(seed)
         self.now = 0
         """ms since the start"""
-        self.vehicles: list[Vehicle] = []
+        self.cars: list[Vehicle] = []
         self._queues: dict[tuple[int, int], list[Vehicle]] = {}
         self._numbers = {id(edge): number for number, edge in enumerate(self.lanes.edges)}
         places = self._places()
         if vehicles > len(places):
             raise ValueError(f"{vehicles} vehicles: there is room for {len(places)} in {network.name}")
+        self._areas = {id(edge): self._area_of(edge) for edge in self.lanes.edges}
         fast = set(self.chance.sample(range(vehicles), round(vehicles * speeders)))
+        taken: set[str] = set()
         for number, (edge, metres, lane) in enumerate(self.chance.sample(places, vehicles)):
-            factor = self.chance.uniform(1.25, 1.65) if number in fast else self.chance.uniform(0.8, 0.97)
-            made = Vehicle(number, self._plate(), edge, metres, lane, factor)
+            factor = make_factor(self.chance, number in fast)
+            made = Vehicle(number, make_plate(self.chance, taken), edge, metres, lane, factor)
             made.next = self._choose(made.edge)
-            self.vehicles.append(made)
+            self.cars.append(made)
         self._locate()
+
+    @property
+    def vehicles(self) -> list[Driven]:
+        return list(self.cars)
+
+    def close(self) -> None:
+        pass
+
+    def tell(self, number: int, area: str, limit: int) -> bool:
+        """The driver has seen a sign. Whether it makes a difference."""
+        vehicle = self.cars[number]
+        vehicle.told[area] = limit
+        return vehicle.obeys
+
+    def _area_of(self, edge: Edge) -> str:
+        x, y, _ = edge.place(edge.length / 2, 0)
+        found = self.network.area_of(self.network.plane.degrees(x, y))
+        return "" if found is None else found.name
+
+    def _wish(self, vehicle: Vehicle, edge: Edge) -> float:
+        """How fast its driver would go there, m/s."""
+        limit = vehicle.told.get(self._areas[id(edge)]) if vehicle.obeys else None
+        return (edge.speed if limit is None else min(edge.speed, limit / 3.6)) * vehicle.factor
 
     def _places(self) -> list[tuple[Edge, float, int]]:
         gap = LENGTH + S0 + 6
@@ -98,14 +133,6 @@ class World:
             for lane in range(edge.lanes)
             for number in range(int((edge.length - 10) // gap))
         ]
-
-    def _plate(self) -> str:
-        """Seven characters, as the frame of seed 001 has room for; no two alike."""
-        taken = {one.plate for one in self.vehicles}
-        while True:
-            made = f"{self.chance.randrange(100):02}{self.chance.choice(LETTERS)}{self.chance.randrange(10_000):04}"
-            if made not in taken:
-                return made
 
     def _choose(self, edge: Edge) -> Edge:
         """Straight on more often than not."""
@@ -118,20 +145,20 @@ class World:
     def step(self) -> None:
         self._sort()
         seconds = self.now / 1000
-        for vehicle in self.vehicles:
+        for vehicle in self.cars:
             vehicle.acceleration = self._acceleration(vehicle, seconds)
-        for vehicle in self.vehicles:
+        for vehicle in self.cars:
             self._drive(vehicle)
         self.now += STEP_MS
         self._sort()
-        for vehicle in self.vehicles:
+        for vehicle in self.cars:
             if vehicle.edge.lanes > 1 and (self.now // STEP_MS + vehicle.number) % 10 == 0:
                 self._change_lane(vehicle)
         self._locate()
 
     def _sort(self) -> None:
         queues: dict[tuple[int, int], list[Vehicle]] = {}
-        for vehicle in self.vehicles:
+        for vehicle in self.cars:
             queues.setdefault((self._numbers[id(vehicle.edge)], vehicle.lane), []).append(vehicle)
         for queue in queues.values():
             queue.sort(key=lambda one: (one.metres, one.number))
@@ -159,9 +186,9 @@ class World:
         edge, after, speed = vehicle.edge, vehicle.next, vehicle.speed
         assert after is not None
         left = edge.length - vehicle.metres
-        turn = min(edge.turn_speed(after), after.speed * vehicle.factor)
-        wanted = min(edge.speed * vehicle.factor, math.sqrt(turn * turn + 2 * 1.5 * max(0.0, left - 2)))
-        found = A * (1 - (speed / wanted) ** 4) if speed <= wanted else -3.0 * (speed - wanted)
+        turn = min(edge.turn_speed(after), self._wish(vehicle, after))
+        wanted = min(self._wish(vehicle, edge), math.sqrt(turn * turn + 2 * 1.5 * max(0.0, left - 2)))
+        found = A * (1 - (speed / wanted) ** 4) if speed <= wanted else max(-SLOWING, -3.0 * (speed - wanted))
         gap, other = self._ahead(vehicle)
         found = min(found, _following(speed, gap, other))
         if left < LOOK and not self._may_cross(vehicle, left, seconds):
@@ -216,7 +243,7 @@ class World:
         if vehicle.holds is not None or not KEEP < vehicle.metres < vehicle.edge.length - KEEP:
             return
         gap, _ = self._ahead(vehicle)
-        wish = vehicle.edge.speed * vehicle.factor
+        wish = self._wish(vehicle, vehicle.edge)
         held_up = gap < 5 + 2 * vehicle.speed and vehicle.speed < 0.9 * wish
         back = vehicle.lane == 1 and gap > 60
         if not held_up and not back:
@@ -231,7 +258,7 @@ class World:
 
     def _locate(self) -> None:
         degrees = self.network.plane.degrees
-        for vehicle in self.vehicles:
+        for vehicle in self.cars:
             x, y, vehicle.heading = vehicle.edge.place(vehicle.metres, vehicle.lane)
             vehicle.place = degrees(x, y)
 
