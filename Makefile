@@ -1,23 +1,25 @@
 # Every target works as the first command after a clone: on Debian as root it installs what is missing, elsewhere it
-# says what to install. What it makes is in .venv, .tools and build; `make clean` removes them.
+# says what to install. What it makes is in .venv, .tools, build, and for the live page in cloud/page/node_modules and
+# the package; `make clean` removes them.
 
 VENV := .venv
 PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 MICROPYTHON := .tools/micropython/micropython
 PYTEST := $(PY) -m pytest -n 3 --dist loadgroup
+PAGE := cloud/vicinal_cloud/traffic/static
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench stage soak clean micropython
+.PHONY: help demo test check bench stage page soak clean micropython try-page
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED) ## a small town: vehicles, monitors, brokers and traffic control, until Ctrl-C
+demo: $(INSTALLED) try-page ## a small town: vehicles, monitors, brokers and traffic control, until Ctrl-C
 	@$(VENV)/bin/vicinal demo
 
-test: $(INSTALLED) micropython ## all tests, under CPython and MicroPython
+test: $(INSTALLED) micropython try-page ## all tests, under CPython and MicroPython
 	$(PYTEST)
 
 check: $(INSTALLED) ## lint, format, types, import directions, mpy-cross on every device file
@@ -32,11 +34,14 @@ bench: $(INSTALLED) micropython ## the figures, each against a peer or a limit i
 stage: $(INSTALLED) ## build/device: the tree that goes onto a device
 	$(PY) -m vicinal_tools.stage build/device
 
-soak: $(INSTALLED) micropython ## the tests with many more generated cases
+page: $(INSTALLED) ## the live page of traffic control, from cloud/page: goes into the wheel
+	@tools/build_page.sh
+
+soak: $(INSTALLED) micropython try-page ## the tests with many more generated cases
 	VICINAL_SOAK=1 HYPOTHESIS_PROFILE=soak $(PYTEST)
 
 clean: ## remove what make has made
-	rm -rf $(VENV) .tools build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	rm -rf $(VENV) .tools build dist $(PAGE) $(PAGE).new cloud/page/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is the last thing written: an installation that was interrupted is done again.
@@ -50,3 +55,8 @@ $(INSTALLED): pyproject.toml tools/setup.sh
 # Without it the tests of the device's side are skipped and say so; where CI=true that is a failure.
 micropython:
 	@tools/get_micropython.sh || [ "$$CI" != true ]
+
+# Without it traffic control shows a page that says so, and its test in a browser is skipped; where CI=true that is a
+# failure.
+try-page: $(INSTALLED)
+	@tools/build_page.sh || [ "$$CI" != true ]

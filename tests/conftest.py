@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 MICROPYTHON = ROOT / ".tools" / "micropython" / "micropython"
 ADVICE = "MICROPYTHON TESTS SKIPPED: run tools/get_micropython.sh"
 
-settings.register_profile("default", max_examples=300, deadline=None)
+settings.register_profile("default", max_examples=120, deadline=None)
 settings.register_profile("ci", settings.get_profile("default"), print_blob=True)
 settings.register_profile("soak", settings.get_profile("default"), max_examples=20000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

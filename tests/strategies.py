@@ -49,8 +49,8 @@ COLUMNS = {
 
 
 def cases(count: int) -> settings:
-    """At least so many examples, more where the profile asks for more (soak)."""
-    most = max(count, settings().max_examples)
+    """So many examples where there is time for them (soak), and a third of them in every run."""
+    most = max(count // 3, settings().max_examples)
     return settings(
         max_examples=most, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
     )

@@ -28,8 +28,15 @@ PACKAGES = {
 MAY_IMPORT = {
     "vicinal": set[str](),
     "vicinal_hw": {"vicinal"},
-    # A gateway is a client of the broker, and the client belongs to the broker: of cloud, that and nothing else.
-    "vicinal_edge": {"vicinal", "vicinal_hw", "vicinal_cloud.broker.client", "vicinal_cloud.broker.address"},
+    # A gateway is a client of the broker, and the client belongs to the broker, with where it connects and what it
+    # shows there: of cloud, that and nothing else.
+    "vicinal_edge": {
+        "vicinal",
+        "vicinal_hw",
+        "vicinal_cloud.broker.client",
+        "vicinal_cloud.broker.address",
+        "vicinal_cloud.broker.tokens",
+    },
     "vicinal_cloud": {"vicinal", "vicinal_hw"},
     "vicinal_tools": {"vicinal", "vicinal_hw", "vicinal_edge", "vicinal_cloud"},
 }
@@ -41,9 +48,17 @@ DRIVERS = {
     f"hw/vicinal_hw/can/{name}.py" for name in ("device_shell", "machine_can", "mcp2515", "simulated_mcp2515")
 } | {"hw/vicinal_hw/__init__.py", "hw/vicinal_hw/can/__init__.py"}
 DRIVERS |= {f"hw/vicinal_hw/ble/{name}.py" for name in ("__init__", "device_radio", "turns")}
+DRIVERS |= {f"hw/vicinal_hw/flash/{name}.py" for name in ("__init__", "emulated", "file", "partition")}
+DRIVERS |= {"hw/vicinal_hw/sensors.py"}
 DRIVERS |= {
     f"hw/vicinal_hw/location/{name}.py" for name in ("__init__", "_numbers", "fix", "fixed", "nmea", "track", "uart")
 }
+# Of edge, the agent: all of it runs on boards, but what ends in _cpython.py. Its shells may also have what waits.
+AGENT = "edge/vicinal_edge/agent"
+SHELLS = {
+    f"{AGENT}/{name}.py" for name in ("board", "link", "loop", "main", "slots", "update_files", "kept", "over_the_air")
+}
+IN_SHELLS = {"socket", "select", "time", "os", "hashlib", "machine", "network", "bluetooth", "esp32", "vfs"}
 
 
 class Import(NamedTuple):
@@ -134,7 +149,10 @@ def _allowed(package: str, module: str) -> bool:
 def runs_on_devices(package: str, file: Path, root: Path = ROOT) -> bool:
     if package == "vicinal":
         return is_device_file(file)
-    return file.relative_to(root).as_posix() in DRIVERS
+    if package == "vicinal_edge" and file.name == "__init__.py" and file.parent.name == "vicinal_edge":
+        return (root / AGENT).exists()
+    name = file.relative_to(root).as_posix()
+    return name in DRIVERS or (name.startswith(f"{AGENT}/") and is_device_file(file))
 
 
 def not_for_devices(root: Path) -> list[str]:
@@ -147,9 +165,14 @@ def not_for_devices(root: Path) -> list[str]:
             if found.for_types:
                 continue
             parts = found.module.split(".")
-            if parts[0] == package == "vicinal_hw":
+            if parts[0] == "vicinal_hw":
                 if not _is_driver(parts):
                     wrong.append(str(found))
+            elif parts[0] == "vicinal_edge":
+                if parts[1:2] != ["agent"] or (_cpython_only(root / "edge", parts) and not found.on_cpython):
+                    wrong.append(str(found))
+            elif parts[0] in IN_SHELLS and file.relative_to(root).as_posix() in SHELLS:
+                pass
             elif parts[0] in (package, "vicinal"):
                 if _cpython_only(root / "protocols", parts) and not found.on_cpython:
                     wrong.append(f"{found} without `if not MICROPYTHON:`")
@@ -222,7 +245,11 @@ GOOD = {
     "hw/vicinal_hw/__init__.py": "",
     "hw/vicinal_hw/can/shell.py": "import socket\nfrom vicinal.wire import encode\nfrom . import mcp2515\n",
     "hw/vicinal_hw/can/mcp2515.py": "import struct\nfrom vicinal.wire import encode\nfrom .device_shell import serve\n",
-    "edge/vicinal_edge/__init__.py": "import vicinal_hw\n",
+    "edge/vicinal_edge/__init__.py": "",
+    "edge/vicinal_edge/store.py": "import vicinal_hw, asyncio\n",
+    "edge/vicinal_edge/agent/core.py": "import json\nfrom vicinal.wire import encode\nfrom . import link\n",
+    "edge/vicinal_edge/agent/link.py": "import socket\nfrom vicinal_hw.can import mcp2515\n",
+    "edge/vicinal_edge/agent/run_cpython.py": "import asyncio\nfrom vicinal_edge import store\n",
     "cloud/vicinal_cloud/__init__.py": "import asyncio\nimport vicinal, vicinal_hw\n",
     "tools/vicinal_tools/__init__.py": "import vicinal_cloud, vicinal_edge, vicinal_hw, vicinal\n",
 }
@@ -300,6 +327,25 @@ def test_what_a_driver_cannot_import_is_found(tmp_path: Path, text: str) -> None
     build(tmp_path, GOOD | {"hw/vicinal_hw/can/mcp2515.py": text})
     assert [line.split(":")[0] for line in not_for_devices(tmp_path)] == [
         str(tmp_path / "hw/vicinal_hw/can/mcp2515.py")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import socket",
+        "import enum",
+        "from . import run_cpython",
+        "from vicinal_edge import store",
+        "from ..store import Store",
+        "from vicinal_hw.can import shell",
+        "from vicinal._cbor_cpython import dumps",
+    ],
+)
+def test_what_an_agent_cannot_import_is_found(tmp_path: Path, text: str) -> None:
+    build(tmp_path, GOOD | {"edge/vicinal_edge/agent/core.py": text})
+    assert [line.split(":")[0] for line in not_for_devices(tmp_path)] == [
+        str(tmp_path / "edge/vicinal_edge/agent/core.py")
     ]
 
 

@@ -56,22 +56,25 @@ def test_the_scope_lines() -> None:
 def test_the_broker_lines(tmp_path: Path) -> None:
     """In one shell instead of three terminals, and on a free port instead of the usual one."""
     (block,) = [block for block in blocks("sh") if "broker run" in block]
-    port = free_port()
-    lines = [line.split("   #")[0].rstrip().replace("7447", str(port)) for line in block.splitlines() if line]
-    write, start, *clients = lines
-    subscribe, publish, trace = (f"{line} --broker tcp://127.0.0.1:{port}" for line in clients)
+    port, page = free_port(), free_port()
+    block = block.replace("7447", str(port)).replace("9447", str(page))
+    *write, start, subscribe, publish, trace, top = [line.split("   #")[0].rstrip() for line in block.splitlines()]
+    subscribe, publish, trace = (f"{line} --broker tcp://127.0.0.1:{port}" for line in (subscribe, publish, trace))
     said = run(
-        f"""{write}
+        "\n".join(write)
+        + f"""
         {start} & broker=$!
         trap 'kill $broker; wait' EXIT
         until vicinal ping tcp://127.0.0.1:{port}; do sleep 0.2; done >/dev/null 2>&1
         {subscribe} --count 1 & sub=$!
         sleep 2
         until ! kill -0 $sub 2>/dev/null; do {publish}; sleep 0.5; done
-        {trace}""",
+        {trace}
+        {top} http://127.0.0.1:{page} --once""",
         tmp_path,
     )
     assert "00D12345" in said
+    assert "neighbours" in said
 
 
 def test_the_can_lines(tmp_path: Path) -> None:
@@ -92,11 +95,11 @@ def test_the_can_lines(tmp_path: Path) -> None:
 
 def test_the_gateway_lines(tmp_path: Path) -> None:
     """With the broker, the subscriber and the car of the blocks before, in one shell, on ports and a bus of its own."""
-    (block,) = [block for block in blocks("sh") if "gateway run" in block]
+    (block,) = [block for block in blocks("sh") if "gateway run gateway.toml" in block]
     (broker,) = [block for block in blocks("sh") if "broker run" in block]
     (can,) = [block for block in blocks("sh") if "can monitor" in block]
     bus, (port, page) = f"readme-g{os.getpid()}", (free_port(), free_port())
-    made, start, subscribe = broker.replace("7447", str(port)).splitlines()[:3]
+    made, _, start, subscribe = broker.replace("7447", str(port)).splitlines()[:4]
     *mapping, _, send = can.replace(" car ", f" {bus} ").splitlines()
     block = block.replace("7447", str(port)).replace("9448", str(page)).replace('"car"', f'"{bus}"')
     *write, gateway, status = block.splitlines()
@@ -115,6 +118,50 @@ def test_the_gateway_lines(tmp_path: Path) -> None:
     )
     assert "00D1234" in said
     assert "pi-17" in said
+
+
+def test_the_agent_lines(tmp_path: Path) -> None:
+    """With the broker of a block before, in one shell, on ports of its own."""
+    (block,) = [block for block in blocks("sh") if "agent run" in block]
+    (broker,) = [block for block in blocks("sh") if "broker run" in block]
+    port, coap = free_port(), free_port()
+    made, _, start = broker.replace("7447", str(port)).splitlines()[:3]
+    *write, gateway, agent, change = block.replace("7447", str(port)).replace("5683", str(coap)).splitlines()
+    said = run(
+        "\n".join([made, *write])
+        + f"""
+        {start} & broker=$!
+        {gateway} & gateway=$!
+        {agent} & agent=$!
+        trap 'kill $broker $gateway $agent; wait' EXIT
+        until vicinal ping tcp://127.0.0.1:{port}; do sleep 0.2; done >/dev/null 2>&1
+        vicinal sub "subject = 'Reading'" --broker tcp://127.0.0.1:{port} > heard & sub=$!
+        sleep 1
+        until grep -q 'value": 20' heard; do kill $sub; wait $sub || true
+          vicinal sub "subject = 'Reading'" --broker tcp://127.0.0.1:{port} > heard & sub=$!
+          echo 10 > level; sleep 1.5; echo 20 > level; sleep 1.5; done
+        {change}
+        until grep -q 'value": 30' heard; do sleep 0.2; done
+        kill $sub; cat heard""",
+        tmp_path,
+    )
+    assert '"value": 30' in said
+
+
+@pytest.mark.micropython
+def test_the_flash_lines(tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("sh") if "vicinal flash" in block]
+    *write, device, flash = [line.split("   #")[0].rstrip() for line in block.splitlines()]
+    said = run(
+        "\n".join(write)
+        + f"""
+        {device} & device=$!
+        trap 'kill $device; wait' EXIT
+        until [ -e port ]; do sleep 0.1; done
+        {flash}""",
+        tmp_path,
+    )
+    assert "hello from board-7" in said
 
 
 @pytest.mark.slow

@@ -73,6 +73,7 @@ def clean() -> set[str]:
         ("json_forms.json", "57.5", "57.25"),
         ("cosmic_binding.json", '"checksum": 4', '"gap": 4'),
         ("cosmic_binding.json", '"in_sync": true', '"in_sync": false'),
+        ("p256.json", '"good": true', '"good": false'),
         ("steam.json", '"frames": 2', '"frames": 1'),
         ("steam.json", '"every": 25500', '"every": 25400'),
         ("steam.json", '"velocity": [8128, -8128]', '"velocity": [8128, -8064]'),

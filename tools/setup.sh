@@ -1,8 +1,9 @@
 #!/bin/bash
-# What the Makefile needs of the machine: Python 3.11 or later with venv, Java 17 or later for the Spark tests,
-# mkfs.xfs for the power-cut test, gpsd for the tests of location, dbus-daemon and python3-dbusmock for those of
+# What the Makefile needs of the machine: Python 3.11 or later with venv, Java 17 or later for the Spark tests, Maven for
+# those of Kafka, mkfs.xfs for the power-cut test, gpsd for the tests of location, dbus-daemon and python3-dbusmock for those of
 # Bluetooth, mosquitto and nats-server for `make bench` to measure the broker beside, mosquitto, its clients, ActiveMQ
-# and libcoap's client for the tests of the gateway's adapters, PostgreSQL for those of traffic control.
+# and libcoap's client for the tests of the gateway's adapters, PostgreSQL for those of traffic control, Node.js with npm
+# to build its page and Chromium for the test of it.
 # As root on Debian what is missing is installed; else it is named with the command that installs it. The last line
 # on stdout, and the only one, is the Python to use; everything said to people goes to stderr.
 set -euo pipefail
@@ -69,6 +70,12 @@ if [ "$(java_major)" -lt 17 ]; then
     fi
 fi
 
+# The tests of Kafka get Kafka itself, and Spark's connector to it, from Maven Central; without its client they are skipped
+# and say so.
+if ! command -v mvn >/dev/null && can_install; then
+    install maven || true
+fi
+
 # The power-cut test of the event log snapshots an XFS; elsewhere it is skipped and says so.
 if ! command -v mkfs.xfs >/dev/null && can_install; then
     install xfsprogs || true
@@ -126,6 +133,15 @@ fi
 # The tests of CoAP talk to libcoap's client; without it they are skipped and say so.
 if ! command -v coap-client-notls >/dev/null && can_install; then
     install libcoap3-bin || true
+fi
+
+# The page of traffic control is built from npm's packages, and tested in a real browser; without them it says how to
+# build it, and the test is skipped and says so.
+if { ! command -v node || ! command -v npm; } >/dev/null 2>&1 && can_install; then
+    install nodejs npm || true
+fi
+if ! command -v chromium >/dev/null && can_install; then
+    install chromium || true
 fi
 
 echo "$python"

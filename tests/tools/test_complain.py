@@ -1,10 +1,25 @@
 """The caret stands under the place, whatever the text is."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from vicinal_tools.complain import point_at
+from vicinal_tools.complain import parse_filter, point_at
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"),
+    [
+        ("subject = Speed", True),
+        ("rate > 3 AND NOT Speed <> subject", True),
+        ("subject = 'Speed'", False),
+        ("rate = limit AND subject LIKE 'S%'", False),
+    ],
+)
+def test_forgotten_quotes_are_noted(text: str, noted: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    parse_filter(text)
+    assert ("Is subject = 'Speed' meant?" in capsys.readouterr().err) is noted
 
 
 def test_a_short_text_is_shown_whole() -> None:

@@ -37,7 +37,7 @@ def test_the_base_is_in_order_here() -> None:
     assert found["ok"] is True
     assert found["base"]["install"] is None
     assert {package["name"] for package in found["base"]["packages"]} == {"cbor2", "click", "packaging", "rich"}
-    assert set(found["extras"]) == {"gateway", "broker", "traffic", "spark", "flash"}
+    assert set(found["extras"]) == {"gateway", "broker", "traffic", "sumo", "spark", "delta", "kafka", "flash"}
 
 
 def test_a_missing_package_comes_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

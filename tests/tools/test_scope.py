@@ -178,8 +178,8 @@ def test_explain_who_was_chosen_and_refused(tmp_path):
 
     assert said("boss", "w1").startswith("yes: w1 hears it")
     assert "jobs → w2: not chosen, one-of-n chose 'w1'" in said("boss", "w2")
-    assert "jobs → x: stopped, 'x' may not subscribe 'jobs': its rule for join is role = 'w'" in said("boss", "x")
-    assert "x → jobs: refused, 'x' may not publish 'jobs'" in said("x", "w1")
+    assert "jobs → x: stopped, 'x' may not subscribe in 'jobs': its rule for join is role = 'w'" in said("boss", "x")
+    assert "x → jobs: refused, 'x' may not publish in 'jobs'" in said("x", "w1")
 
 
 @pytest.mark.parametrize(

@@ -82,3 +82,24 @@ def test_make_help_lists_every_target(target: str) -> None:
     done = run(["make", "-s", "-C", str(ROOT), "help"])
     assert f"  make {target} " in done.stdout
     assert run(["make", "-n", "-C", str(ROOT), target]).returncode == 0
+
+
+def test_without_node_the_page_is_refused_in_one_line(tmp_path: Path) -> None:
+    """And where it is built and nothing has changed, nobody needs Node.js."""
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "build_page.sh", tmp_path / "tools")
+    shutil.copytree(ROOT / "cloud" / "page", tmp_path / "cloud" / "page", ignore=lambda *_: {"node_modules"})
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bash", "dirname", "find"):
+        found = shutil.which(name)
+        assert found is not None
+        (programs / name).symlink_to(found)
+    done = run([str(tmp_path / "tools" / "build_page.sh")], PATH=str(programs))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("build_page: the page is not built: Node.js is missing")
+    assert done.stderr.count("\n") == 1
+    page = tmp_path / "cloud" / "vicinal_cloud" / "traffic" / "static" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("")
+    assert run([str(tmp_path / "tools" / "build_page.sh")], PATH=str(programs)).returncode == 0

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from vicinal.errors import FilterSyntaxError
 from vicinal.filter import Filter
+from vicinal.filter._ast import SUBJECT, And, Compare, Name, Node, Not
 
 __all__ = ["BadInput", "parse_filter", "point_at"]
 
@@ -42,6 +43,25 @@ def _printable(text: str) -> str:
 def parse_filter(text: str, label: str = "") -> Filter:
     """`label` tells two expressions of one command apart."""
     try:
-        return Filter(text)
+        found = Filter(text)
     except FilterSyntaxError as error:
         raise BadInput(f"{label}{error}\n{point_at(error.text, error.column)}") from error
+    for name in _unquoted(found.node):
+        click.echo(
+            f"Note: {label}subject is compared with the parameter {name}. Is subject = '{name}' meant? "
+            "A string stands in single quotes.",
+            err=True,
+        )
+    return found
+
+
+def _unquoted(node: Node) -> list[str]:
+    """Names that the subject is compared with: allowed, and nearly always forgotten quotes."""
+    if isinstance(node, Not):
+        return _unquoted(node.term)
+    if isinstance(node, And):
+        return [name for term in node.terms for name in _unquoted(term)]
+    if not isinstance(node, Compare) or not isinstance(node.value, Name):
+        return []
+    both = (node.name, node.value)
+    return [one.ident for one in both if one.kind != SUBJECT] if any(one.kind == SUBJECT for one in both) else []

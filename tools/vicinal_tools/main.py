@@ -9,6 +9,7 @@ imports what is large inside its functions.
 import io
 import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import cast
@@ -31,6 +32,17 @@ class _Commands(click.Group):
         if cmd_name not in self.list_commands(ctx):
             return None
         return cast(click.Command, import_module(f"{commands.__name__}.{cmd_name}").command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = get_close_matches(args[0], self.list_commands(ctx), 1)
+            if close:
+                raise click.UsageError(f"{error.message} Is {close[0]!r} meant?", ctx) from error
+            raise
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

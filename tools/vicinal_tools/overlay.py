@@ -1,10 +1,8 @@
 """What the commands that talk to a broker share: how to reach it, scopes on the command line, how to run and to end."""
 
 import asyncio
-import base64
-import json
-import secrets
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +20,6 @@ __all__ = [
     "identity_options",
     "parse_scopes",
     "reach_options",
-    "read_token",
     "run",
     "scope_options",
 ]
@@ -45,37 +42,28 @@ class Reach:
     def __init__(self, broker: str, name: str | None, ca: str | None, certificate: str | None, key: str | None) -> None:
         self.broker = broker
         self.token_file: str | None = click.get_current_context().meta.get(_TOKEN_FILE)
-        self.name = name if name is not None or self.token_file is None else _name_in(read_token(self.token_file))
+        self.name = name
         self._files = [None if path is None else Path(path) for path in (certificate, key, ca)]
 
     async def connect(self, broker: str | None = None, name: str | None = None, reconnect: bool = True) -> "Client":
         from vicinal_cloud.broker.address import Tls
         from vicinal_cloud.broker.client import connect
+        from vicinal_cloud.broker.tokens import BadToken, read_token
 
-        file = self.token_file
-        if file is not None:
-            read_token(file)  # its own kind errors; afterwards a file that is not there is waited for
-        # Read for each connection: whoever renews tokens writes them there.
-        token = None if file is None else lambda: Path(file).read_text(encoding="ascii").strip()
-        chosen = name or self.name
-        return await connect(broker or self.broker, chosen, Tls(*self._files), reconnect=reconnect, token=token)
-
-
-def read_token(file: str) -> str:
-    try:
-        return Path(file).read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"--token-file {file}: {getattr(error, 'strerror', None) or 'no token in it'}") from error
-
-
-def _name_in(token: str) -> str | None:
-    """Whom it is about, with something of our own behind it: several commands may run at once."""
-    try:
-        body = token.split(".")[1]
-        name = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))["sub"]
-    except (IndexError, KeyError, TypeError, ValueError) as error:
-        raise BadInput("--token-file: it holds no token with a name in it (sub)") from error
-    return f"{name}~{secrets.token_hex(3)}"
+        token = None
+        if self.token_file is not None:
+            token = partial(read_token, Path(self.token_file))
+            try:
+                token()  # its own kind errors; afterwards a file that is not there is waited for
+            except (OSError, BadToken) as error:
+                raise BadInput(
+                    f"--token-file {self.token_file}: {getattr(error, 'strerror', None) or error}"
+                ) from error
+        tls = Tls(*self._files)
+        try:
+            return await connect(broker or self.broker, name or self.name, tls, reconnect=reconnect, token=token)
+        except BadToken as error:
+            raise BadInput(f"--token-file {self.token_file}: {error}") from error
 
 
 def reach_options(command: F) -> F:

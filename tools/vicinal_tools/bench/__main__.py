@@ -9,6 +9,7 @@ from rich.table import Table
 
 from . import (
     Row,
+    agent,
     can_decode,
     connections,
     cosmic,
@@ -17,12 +18,17 @@ from . import (
     gateway,
     geometry,
     language,
+    linear_road,
     many_filters,
     peers,
     scopes,
+    spark,
+    spark_latency,
     steam,
     steam_device,
     store_forward,
+    traffic,
+    update,
 )
 
 
@@ -35,15 +41,21 @@ def main() -> int:
         ("geometry", geometry),
         ("on a device", device),
         ("STEAM on a device", steam_device),
+        ("agent on a device, a million events, for some ten minutes", agent),
+        ("updating a device over the air", update),
         ("event log", event_log),
         ("store and forward", store_forward),
         ("Index", many_filters),
         ("scopes", scopes),
+        ("Spark, for minutes", spark),
+        ("Spark, end to end", spark_latency),
         ("CAN log", can_decode),
         ("STEAM in a town, for minutes", steam),
+        ("traffic control, for two minutes", traffic),
         ("COSMIC, a million slots, for minutes", cosmic),
         ("TLS connections, half a minute", connections),
         ("gateway, half a minute", gateway),
+        ("Linear Road, five minutes", linear_road),
         ("broker beside mosquitto and nats-server, for minutes", peers),
     ):
         with console.status(f"measuring: {title}"):

@@ -62,7 +62,10 @@ def open_bus(
         known = ", ".join(sorted(can.VALID_INTERFACES))
         raise BadInput(f"interface {interface!r}: {error}\npython-can has here: {known}") from error
     except (can.CanError, OSError, ValueError, TypeError) as error:
-        raise Failed(f"{interface} {channel or ''}: {error}\n`vicinal doctor` says which CAN buses are here") from error
+        raise Failed(
+            f"{interface} {channel or ''}: {error}\n`vicinal doctor` says which CAN buses are here; -i vicinal is a "
+            "virtual one, which needs no hardware"
+        ) from error
     try:
         yield bus
     finally:

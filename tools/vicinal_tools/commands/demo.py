@@ -2,16 +2,23 @@
 
 import contextlib
 import json
+import os
 import shlex
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from vicinal.errors import LocalProtocolError
+
+from ..complain import BadInput
 from ..overlay import Failed
 
 if TYPE_CHECKING:
@@ -19,6 +26,9 @@ if TYPE_CHECKING:
     from ..demo.show import Show, Summary
 
 __all__ = ["command"]
+
+SPARK_S = 180.0
+"""seconds for the last tables"""
 
 
 @click.command("demo", short_help="A small town: vehicles, monitors, brokers and traffic control.")
@@ -28,8 +38,21 @@ __all__ = ["command"]
 @click.option("--vehicles", default=20, show_default=True, type=click.IntRange(1, 200))
 @click.option("--speeders", default=0.3, show_default=True, type=click.FloatRange(0, 1), help="Part of the drivers.")
 @click.option("--seed", default=1, show_default=True, help="The same seed is the same traffic.")
+@click.option("--network", type=click.Path(dir_okay=False), help="A town of your own, GeoJSON; else Aldermere.")
+@click.option("--sumo", type=click.Path(dir_okay=False), help="Vehicles of Eclipse SUMO: a .net.xml, or a .sumocfg.")
+@click.option(
+    "--replay",
+    multiple=True,
+    type=click.Path(dir_okay=False),
+    help="Vehicles as recorded: GPX, CSV, NMEA; or logs of CAN buses, with --dbc and --signal. Give it again for more.",
+)
+@click.option("--dbc", type=click.Path(dir_okay=False), help="What the frames of a log mean.")
+@click.option("--signal", help="MESSAGE.SIGNAL of the DBC file: how fast the car was.")
 @click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="Of the page; 0 for any.")
 @click.option("--database", help="postgresql+psycopg://...; without it SQLite.")
+@click.option(
+    "--spark", is_flag=True, help="Analyse it with Spark meanwhile: tables of positions and offences, a page."
+)
 @click.option("--keep", type=click.Path(file_okay=False), help="Keep configurations, logs and database in this folder.")
 @click.pass_context
 def command(
@@ -40,8 +63,14 @@ def command(
     vehicles: int,
     speeders: float,
     seed: int,
+    network: str | None,
+    sumo: str | None,
+    replay: tuple[str, ...],
+    dbc: str | None,
+    signal: str | None,
     port: int,
     database: str | None,
+    spark: bool,
     keep: str | None,
 ) -> None:
     """Run the use case of traffic monitoring: vehicles on CAN buses and BLE, monitors at the roadside, three brokers
@@ -53,29 +82,47 @@ def command(
         from ..demo.city import City, DemoError
         from ..demo.files import write
         from ..demo.show import Show
-        from ..traffic.tracks import shipped
+        from ..traffic.sources import choose
     except ImportError as error:
         raise Failed(f"{error}: pip install 'vicinal[gateway,traffic]'") from error
+
+    if spark and find_spec("pyspark") is None:
+        raise Failed("--spark needs Spark: pip install 'vicinal[spark]'")
 
     def tell(text: str) -> None:
         if not as_json:
             click.echo(text, err=True)
 
+    try:
+        source = choose(vehicles, network, sumo, replay, dbc, signal)
+    except LocalProtocolError as error:
+        raise BadInput(str(error)) from error
     with _folder(keep) as folder:
         try:
-            city = City(write(folder, shipped(), vehicles, speeders, seed, port, database))
+            plan = write(folder, source.network, source.vehicles, speeders, seed, port, database, source.table)
+            city = City(plan)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         show, begun = Show(city), time.monotonic()
         try:
             show.start(lambda what: tell(f"{time.monotonic() - begun:5.1f} s  starting: {what}"))
-            tell(f"{time.monotonic() - begun:5.1f} s  {vehicles} vehicles drive through Aldermere: {city.address}")
+            what = f"{source.vehicles} vehicle{'s' * (source.vehicles != 1)}"
+            tell(f"{time.monotonic() - begun:5.1f} s  {what} in {source.network.name}: {city.address}")
             tell(_who_may_see_plates(city))
-            if not no_browser and not as_json:
+            # Not in a folder that is removed: they are what one wants to look at afterwards.
+            tables = (
+                (folder if keep else Path(tempfile.mkdtemp(prefix="vicinal-tables-"))) / "tables" if spark else None
+            )
+            if tables is not None:
+                city.analyse(tables)
+            if not no_browser and not as_json and _has_screen():
                 click.launch(city.address)
             _run(show, seconds, as_json)
             tell("coming to rest (Ctrl-C again: at once)")
             found = show.finish()
+            if tables is not None:
+                tell("Spark makes the last of its tables")
+                tell(_analysed(city, tables))
         except DemoError as error:
             raise Failed(str(error)) from error
         finally:
@@ -90,6 +137,11 @@ def command(
     ctx.exit(0 if found.holds else 1)
 
 
+def _has_screen() -> bool:
+    """Else what would open a browser complains that there is none."""
+    return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
 def _who_may_see_plates(city: "City") -> str:
     """How to ask. The brokers are there while it runs, the file of scopes afterwards too, with --keep."""
     from ..demo.files import ADMINISTRATOR, BROKERS, OFFICE
@@ -102,6 +154,22 @@ def _who_may_see_plates(city: "City") -> str:
         f"{shlex.quote(str(plan.folder / f'{ADMINISTRATOR}.token'))} --from {next(iter(plan.network.monitors))} "
         f"--to planner --event '{event}'"
     )
+
+
+def _analysed(city: "City", tables: Path) -> str:
+    """Where they are, and a page of them."""
+    from ..demo.city import COMMAND
+
+    part = city.parts["spark"]
+    if code := city.end("spark", SPARK_S):
+        return f"Spark did not end as it should, with exit code {code}{part.last_words()}"
+    page = tables.with_name("report.html")
+    done = subprocess.run(
+        [*COMMAND, "spark", "report", str(tables), "--html", str(page)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        return f"Tables: {tables}; there is no page of them: {done.stderr.strip()}"
+    return f"Tables: {tables}\nPage of them: {page}"
 
 
 @contextlib.contextmanager
@@ -166,7 +234,8 @@ def _print(found: "Summary") -> None:
     for name in ("hop", "came", "went on", "refused", "lost"):
         table.add_column(name, justify="left" if name == "hop" else "right")
     rows = (
-        ("CAN bus of each car", hops["bus"]["frames"], hops["bus"]["heard"], hops["bus"]["refused"], "bus"),
+        ("agent of each car, to its bus", hops["bus"]["read"], hops["bus"]["frames"], hops["bus"]["refused"], "agent"),
+        ("CAN bus of each car", hops["bus"]["frames"], hops["bus"]["heard"], 0, "bus"),
         (
             "gateway of each car, to the air",
             hops["air"]["accepted"],

@@ -3,8 +3,6 @@
 import json
 import logging
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ import click
 
 from ..complain import BadInput
 from ..overlay import Failed
+from ..statuses import GATEWAY, NoStatus, ask
 
 if TYPE_CHECKING:
     from vicinal_edge.gateway.config import Config
@@ -121,7 +120,7 @@ def check(config: str, as_json: bool) -> None:
         {"name": one.name, "type": one.type, "store": one.store, "capabilities": one.make().capabilities.table()}
         for one in found.services
     ]
-    requests = [str(one) for one in found.requests]
+    requests = [_sentence(one) for one in found.requests]
     if as_json:
         click.echo(json.dumps({"name": found.name, "services": services, "requests": requests}))
         return
@@ -141,7 +140,27 @@ def check(config: str, as_json: bool) -> None:
     console.print(table)
     for request in requests:
         console.print(request, markup=False)
+    for note in _notes(found):
+        click.echo(f"Note: {note}")
     click.echo(f"{config}: in order: gateway {found.name or '(name from the fleet)'!r}")
+
+
+def _sentence(request: Any) -> str:
+    what = request.filter.text if hasattr(request, "filter") else request.event.subject
+    return f"{type(request).__name__} {what} for {request.source} at {request.to.text}"
+
+
+def _notes(config: "Config") -> list[str]:
+    """What is allowed, and perhaps not meant."""
+    if not config.requests:
+        return ["there is no [[request]]: nothing passes but what clients of the services ask for themselves"]
+    here = {one.name for one in config.services}
+    named = {name.strip() for one in config.requests for name in one.to.text.split(",")}
+    return [
+        f"{name!r} is no service of this gateway: it must be behind another one"
+        for name in sorted(named - here)
+        if name and not any(char in name for char in "*?")
+    ]
 
 
 @command.command()
@@ -152,16 +171,14 @@ def status(address: str, as_json: bool) -> None:
 
     Exit code 1 when a service is not up, or a request is not applied.
     """
+    from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
 
-    url = address if "://" in address else f"http://{address}"
     try:
-        with urllib.request.urlopen(f"{url.rstrip('/')}/status", timeout=10) as answer:
-            found = json.load(answer)
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise Failed(f"no gateway answers at {url}: {reason}\nIts [status] address is in its configuration") from error
+        found = ask(GATEWAY, address)
+    except NoStatus as error:
+        raise Failed(f"{error}\nA gateway's [status] address is in its configuration") from error
     good = all(one["state"] == "up" for one in found["services"])
     good = good and all(goal["state"] == "applied" for one in found["requests"] for goal in one["services"].values())
     if as_json:
@@ -174,15 +191,19 @@ def status(address: str, as_json: bool) -> None:
         f"+ {dropped} dropped",
         markup=False,
     )
-    table = Table("service", "type", "state", "received", "accepted", "delivered", "stored", "dropped")
+    table = Table("service", "type", "state", "received", "accepted", "delivered", "stored", "dropped", box=SIMPLE)
+    notes = []  # under the table, where there is room for sentences
     for one in found["services"]:
         out = one["out"]
         reasons = {**one["in"]["dropped"], **out["dropped"]}
-        state = f"{one['state']}: {one['reason']}" if one["reason"] else one["state"]
-        numbers = [str(one["in"]["received"]), str(out["accepted"]), str(out["delivered"]), str(out["stored"])]
-        why = ", ".join(f"{reason}: {count}" for reason, count in sorted(reasons.items()))
-        table.add_row(one["name"], one["type"], state, *numbers, why)
+        counts = (one["in"]["received"], out["accepted"], out["delivered"], out["stored"], sum(reasons.values()))
+        table.add_row(one["name"], one["type"], one["state"], *[str(count) for count in counts])
+        if one["reason"]:
+            notes.append(f"{one['name']} is {one['state']}: {one['reason'].removeprefix(one['name'] + ': ')}")
+        notes += [f"{one['name']} dropped {count}: {reason}" for reason, count in sorted(reasons.items())]
     console.print(table)
+    for note in notes:
+        console.print(note, markup=False)
     for one in found["requests"]:
         for service, goal in one["services"].items():
             said = goal["reason"] or goal["state"]

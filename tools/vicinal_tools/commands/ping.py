@@ -8,7 +8,7 @@ import click
 
 from vicinal.errors import LocalProtocolError
 
-from ..overlay import DEFAULT, Failed, Reach, run
+from ..overlay import DEFAULT, Failed, Reach, identity_options, run
 
 if TYPE_CHECKING:
     from ..federation import Echoed
@@ -22,10 +22,7 @@ __all__ = ["command"]
 @click.option("--wait", type=click.FloatRange(min=0.1), default=3.0, show_default=True, help="Seconds, with --service.")
 @click.option("--count", "-n", type=click.IntRange(min=1), default=3, show_default=True)
 @click.option("--interval", type=click.FloatRange(min=0), default=0.2, show_default=True, help="Seconds.")
-@click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="Whom to trust (PEM).")
-@click.option("--cert", "certificate", type=click.Path(exists=True, dir_okay=False), help="Our certificate (PEM).")
-@click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Its key (PEM).")
-@click.option("--name", help="Whom to be; with a certificate, its name.")
+@identity_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
 def command(
     broker: str,
@@ -33,10 +30,10 @@ def command(
     wait: float,
     count: int,
     interval: float,
+    name: str | None,
     ca: str | None,
     certificate: str | None,
     key: str | None,
-    name: str | None,
     as_json: bool,
 ) -> None:
     """Say whether the broker at an address answers, who it is, and how long it takes.
@@ -94,7 +91,7 @@ def _services(reach: Reach, service: str, wait: float, as_json: bool) -> None:
     if as_json:
         rows = [_row(one) for one in found]
         click.echo(json.dumps({"services": rows, "missing": missing}))
-    else:
+    elif found:
         table = Table("service", "type", "gateway", "hops", "ms", "state")
         for one in found:
             kind = str(one.detail.get("type", ""))

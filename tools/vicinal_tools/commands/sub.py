@@ -58,11 +58,19 @@ def command(
         raise click.UsageError("--json or --pretty, not both")
     reach, wanted = Reach(broker, name, ca, certificate, key), parse_scopes(scopes)
 
+    def told(is_there: bool, what: str) -> None:
+        if not is_there:
+            click.echo(f"Note: the connection to {broker} is lost ({what}), trying again", err=True)
+        else:
+            gap = "" if durable is not None else "; what came meanwhile is not known: --durable NAME keeps it"
+            click.echo(f"Note: connected again to {what}{gap}", err=True)
+
     async def subscribe() -> int:
         async with await reach.connect() as client:
             subscription = await client.subscribe(filter, wanted, not only, durable, offset)
             if verbose:
                 click.echo(f"subscribed at {client.broker} ({client.address})", err=True)
+            client.on_connection = told
             left = count
             async for delivery in subscription:
                 if pretty:

@@ -2,7 +2,6 @@
 
 import json
 import time
-import urllib.request
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from ..overlay import Failed
+from ..statuses import BROKER, NoStatus, ask
 
 __all__ = ["command"]
 
@@ -56,14 +56,10 @@ def command(status: tuple[str, ...], interval: float, once: bool, as_json: bool)
 
 
 def _ask(place: str) -> dict[str, Any]:
-    url = (place if "://" in place else f"http://{place}").rstrip("/")
     try:
-        with urllib.request.urlopen(f"{url}/status", timeout=5) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        return {"name": place, "error": f"nothing answers on {url}: {getattr(reason, 'strerror', None) or reason}"}
+        return ask(BROKER, place)
+    except NoStatus as error:
+        return {"name": place, "error": str(error)}
 
 
 def _table(found: list[dict[str, Any]], before: list[dict[str, Any]], seconds: float, narrow: bool) -> Group:

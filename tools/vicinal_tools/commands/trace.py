@@ -126,7 +126,8 @@ def _show(found: list[dict[str, Any]], console: Console) -> None:
         if "missing" in one:
             console.print(f"{one['to']}: did not arrive")
             continue
-        table = Table("hop", "broker", "scopes", "ms", title=f"to {one['broker']} ({one['to']}), {one['ms']} ms")
+        console.print(f"to {one['broker']} ({one['to']}), {one['ms']} ms", highlight=False)
+        table = Table("hop", "broker", "scopes", "ms")
         hop, last = 0, None
         for step in one["hops"]:
             hop += last is not None and step["broker"] != last
@@ -158,7 +159,7 @@ def _trace_service(reach: Reach, service: str, wait: float, as_json: bool) -> No
     if as_json:
         rows = [{"hop": one.hop, "gateway": one.gateway, "through": one.through, "ms": one.ms} for one in hops]
         click.echo(json.dumps({"service": service, "hops": rows, "reached": not reason, "reason": reason}))
-    else:
+    elif hops:
         table = Table("hop", "gateway", "on to", "ms", title=f"to {service}")
         for one in hops:
             table.add_row(str(one.hop), one.gateway, service if one.through == "-" else one.through, f"{one.ms:.1f}")
