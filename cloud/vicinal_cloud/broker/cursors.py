@@ -5,7 +5,9 @@
     marks.mark("b2", 4711)             all of b2 before 4711 has come: the cursor, once all that is on its way is there
 
 A cursor that lags costs a repetition. One that is ahead of the disk would cost events: after a failed write none moves
-until what was missed is on its way again, and marks that came before never count.
+until what was missed is on its way again, and marks that came before never count. The first of a source is on disk
+before it is named to anybody: a source that was told one forgets where it began, and to ask it without one again, after
+a death, is to ask for what comes from then on.
 """
 
 import asyncio
@@ -73,8 +75,9 @@ class Cursors:
     def begin(self, source: str, offset: int) -> None:
         """On disk when it returns, unless there was one."""
         if source not in self.cursors:
-            self.cursors[source] = offset
-            self._store()
+            with self._storing:
+                replace(self._file, json.dumps({**self.cursors, source: offset}))
+                self.cursors[source] = offset
 
     def rewind(self, cursors: dict[str, int]) -> None:
         """Back to where these are; on disk when it returns."""
@@ -101,8 +104,19 @@ class Cursors:
     def _move(self, source: str, offset: int) -> None:
         if self.frozen or self.cursors.get(source) == offset:
             return
+        if source not in self.cursors:
+            try:
+                self.begin(source, offset)
+            except OSError as error:
+                self._complain(error)
+                asyncio.get_running_loop().call_later(_PAUSE, self._begin_again, source, offset, self._turn)
+            return
         self.cursors[source] = offset
         self._written_soon()
+
+    def _begin_again(self, source: str, offset: int, turn: int) -> None:
+        if turn == self._turn and source not in self.cursors and not self._stop.is_set():
+            self._move(source, offset)
 
     def _written_soon(self) -> None:
         self._dirty = True
@@ -125,9 +139,12 @@ class Cursors:
             await asyncio.get_running_loop().run_in_executor(None, self._store)
         except OSError as error:
             self._dirty = True
-            self.failed += 1
-            if self.failed == 1:
-                _log.error("%s cannot be written, it is tried again: %s", self._file, error)
+            self._complain(error)
+
+    def _complain(self, error: OSError) -> None:
+        self.failed += 1
+        if self.failed == 1:
+            _log.error("%s cannot be written, it is tried again: %s", self._file, error)
 
     def _store(self) -> None:
         with self._storing:  # one at a time, and never an older state after a newer one

@@ -85,6 +85,8 @@ class Storage:
                     one.left = dict(self.cursors.cursors)
         if self._durable:
             self._write()
+        elif self.cursors.cursors or self.cursors.damaged:
+            self._begin_anew()  # it died before that was on disk
 
     # Publishing
 
@@ -376,9 +378,13 @@ class Storage:
         del self._durable[one.engine_name]
         self.engine.drop_client(one.engine_name, self._now())
         if not self._durable:
-            self.cursors.clear()
-            self.engine.first_cursor = None
+            self._begin_anew()
         self._remove_log(one)
+
+    def _begin_anew(self) -> None:
+        """Nobody is left for whom the cursors are: the next durable subscription wants what comes after it."""
+        self.cursors.clear()
+        self.engine.first_cursor = None
 
     def _remove_log(self, one: Durable) -> None:
         one.stop_feeding()

@@ -39,8 +39,11 @@ class Disk:
 
 
 class World:
+    firsts_at_once = True
+
     def __init__(self, shape: str, seed: int) -> None:
         self.chance = random.Random(seed)
+        self.time_to_write = self.chance.choice((0.7, 0.02))
         self.neighbours = SHAPES[shape]
         self.tags = (FIRST, LATER) if seed % 3 == 0 else (Tags(), Tags())
         self.now = 1000
@@ -142,8 +145,12 @@ class World:
             if seq > max([have for who, have in disk.got if who == producer], default=0):
                 disk.got.append((producer, seq))
         else:
+            # Cursors are written when there is time, the first of a source before it is named.
+            is_first = what[0] not in self.engines[name].cursors
             self.engines[name].cursors[what[0]] = what[1]
-            if self.chance.random() < 0.7:  # cursors are written when there is time
+            if is_first and self.firsts_at_once:
+                disk.cursors[what[0]] = what[1]
+            if self.chance.random() < self.time_to_write:
                 disk.cursors = dict(self.engines[name].cursors)
 
     def replay(self, name: str, reader: str) -> None:
@@ -216,8 +223,6 @@ class World:
                         self.do(*one)
             self.wait(3000)
         assert not self.work()
-        for name, engine in self.engines.items():
-            self.disks[name].cursors = dict(engine.cursors)
 
 
 def courses(shape: str, seeds: range) -> None:
@@ -301,6 +306,7 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "what was under way overtakes what was missed": (Broker, "_admitted", takes_what_was_under_way),
     "marks that were under way count": (Broker, "_marked", marks_that_were_under_way),
     "marks before the disk": (World, "write", marks_before_the_disk),
+    "a first cursor is named before it is on disk": (World, "firsts_at_once", False),
 }
 
 

@@ -65,7 +65,8 @@ class Attack(NamedTuple):
 
 @asynccontextmanager
 async def started(folder: Path, plan: Plan) -> AsyncIterator[Attack]:
-    """All is there, and every broker with publishers knows all subscriptions: from now on every event counts."""
+    """All is there, every broker with publishers knows all subscriptions, every broker with subscribers has a cursor
+    for it: from now on every event counts."""
     async with Nursery() as nursery:
         overlay = Overlay(folder, nursery, plan.shape, plan.scoped, plan.mutant)
         for name in overlay.names:
@@ -89,6 +90,8 @@ async def started(folder: Path, plan: Plan) -> AsyncIterator[Attack]:
                 await until(
                     lambda name=name: _knows(overlay, name, len(subscribers)), f"{name} knows all subscriptions"
                 )
+            for name in {one.broker for one in subscribers}:
+                await until(lambda name=name: _begun(overlay, name, places), f"{name} has a cursor for every broker")
             yield Attack(plan, overlay, publishers, subscribers)
         finally:
             for one in [*publishers, *subscribers]:
@@ -98,6 +101,10 @@ async def started(folder: Path, plan: Plan) -> AsyncIterator[Attack]:
 async def _knows(overlay: Overlay, name: str, count: int) -> bool:
     found = (await overlay.status(name))["overlay"]
     return bool(found["interest"] + found["subscriptions"] >= count)
+
+
+async def _begun(overlay: Overlay, name: str, places: tuple[str, ...]) -> bool:
+    return set(places) <= set((await overlay.status(name))["log"]["cursors"])
 
 
 async def attack(folder: Path, plan: Plan) -> tuple[Verdict, str]:
