@@ -112,7 +112,7 @@ class Part:
 
 
 def _end_with_us() -> None:
-    """Linux: a child whose parent is killed is told to end."""
+    """Linux: a child whose parent is killed is told to end; so it is when the thread that started it ends."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
