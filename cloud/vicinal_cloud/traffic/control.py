@@ -20,6 +20,7 @@ from vicinal.event import Event
 from .cases import Case, Step, case_of, moved
 from .limits import Limit, Limits, Rule
 from .network import Network, Position
+from .plain import plain
 from .reports import DUPLICATE, MALFORMED, Malformed, Report, Rules, check, read
 from .seen import Seen
 from .stretches import Evidence, Stretch, Stretches
@@ -125,7 +126,7 @@ class TrafficControl:
         self.quarantined[reason] = self.quarantined.get(reason, 0) + 1
         values = {name: value for name, value in event.params.items() if name != "license_no"}
         self._changes.quarantined.append(
-            Quarantined(reason, detail, event.subject, *identity, monitor, time, now, _plain(values))
+            Quarantined(reason, detail, event.subject, *identity, monitor, time, now, plain(values))
         )
         return reason
 
@@ -230,10 +231,3 @@ class TrafficControl:
 
     def accounts(self) -> dict[str, Any]:
         return {**self.counters, "quarantined": dict(sorted(self.quarantined.items()))}
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """As JSON has it."""
-    return {
-        name: value if type(value) in (int, float, bool, str) else repr(value) for name, value in values.items()
-    }  # fmt: skip

@@ -19,6 +19,8 @@ KEPT = 20_000
 """paths, of the last minutes"""
 SAMPLES = 100_000
 """of each hop's latency"""
+DIGITS = 18
+"""of a time, and more than there will be"""
 VEHICLES = "vehicles"
 """how links call them"""
 
@@ -51,7 +53,7 @@ def hops_of(event: Event, received: int) -> tuple[Hop, ...]:
     trace = event.attrs.get("Trace")
     for hop in trace.split(", ") if type(trace) is str else ():
         where, _, at = hop.rpartition(" ")
-        if at.isdecimal():
+        if at.isdecimal() and len(at) <= DIGITS:
             found.append(Hop(where, "monitor", int(at)))
     return (*found, Hop("office", "office", received))
 

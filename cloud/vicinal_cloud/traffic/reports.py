@@ -7,6 +7,7 @@ A report keeps who said it (the vehicle's own identity, or the pseudonym a monit
 when it happened by the vehicle's clock and when it was received here. What is in quarantine never becomes a fine.
 """
 
+import math
 from typing import Any, NamedTuple
 
 from vicinal.errors import VicinalError
@@ -103,7 +104,7 @@ def read(event: Event, monitor: str, now: int) -> Report:
         if type(lat) is not int or type(lon) is not int:
             raise Malformed(f"lat, lon are {lat!r}, {lon!r}, want integers of 1e-7 degrees")
         heading, braking = event.get("heading"), event.get("braking")
-        if heading is not None and type(heading) not in (int, float):
+        if heading is not None and (type(heading) not in (int, float) or not math.isfinite(heading)):
             raise Malformed(f"heading is {heading!r}, want a number")
         if braking is not None and type(braking) is not bool:
             raise Malformed(f"braking is {braking!r}, want a boolean")
