@@ -30,6 +30,7 @@ from .reports import SUBJECTS
 from .signs import DISPLAY, Sign, Signs
 from .store import Held, Store
 from .watch import Watch
+from .whereabouts import NEAR_MS
 
 __all__ = ["Office", "monitor_of"]
 
@@ -71,6 +72,9 @@ class Office:
         self._tasks: list[asyncio.Task[Any]] = []
         self._turn = asyncio.Event()
         store.restore(self.control)
+        last = store.span()[1] or 0
+        for one in store.sightings(last - config.settings.rules.late_ms - NEAR_MS, last + 1):
+            self.control.whereabouts.recall(one)
         for name, shown, standing in store.signs():
             self.signs.recall(name, shown, standing)
 
@@ -203,8 +207,10 @@ class Office:
         changes = self.control.changes()
         if changes:
             self.store.save(changes, self._offset)
-            for number, _ in changes.merged:
+            for number in [*[old for old, _ in changes.merged], *changes.rewritten]:
                 self.recent.remove(number)
+            for monitor, vehicle, seq, verdict in changes.verdicts:
+                self.paths.judge(monitor, vehicle, seq, verdict)
             for case in changes.cases:
                 self.recent.put(case)
 
@@ -234,7 +240,7 @@ class Office:
         names = set(vehicles) | self.store.vehicles_of(plate)
         found = self.store.erase(plate, names)
         self.recent.forget(plate, found.held)
-        self.control.whereabouts.erase(names)
+        self.control.forget_vehicles(names)
         self.paths.erase(names)
         return found
 

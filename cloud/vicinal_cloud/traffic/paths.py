@@ -131,6 +131,16 @@ class Paths:
         """One for each monitor that heard it."""
         return [path for path in self._paths.values() if path.seq == seq and path.vehicle == vehicle]
 
+    def judge(self, monitor: str, vehicle: str, seq: int, verdict: str) -> None:
+        """It turned out to be something else: who was not over the limit has no plate here."""
+        for number, path in reversed(self._paths.items()):
+            if path.seq == seq and path.vehicle == vehicle and path.monitor == monitor:
+                params = {
+                    name: value for name, value in path.params.items() if name != "license_no" or verdict == "over"
+                }
+                self._paths[number] = path._replace(verdict=verdict, params=params)
+                break
+
     def latest(self, count: int, subject: str | None = None) -> list[Path]:
         found = []
         for path in reversed(self._paths.values()):

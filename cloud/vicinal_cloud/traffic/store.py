@@ -85,6 +85,8 @@ class Store:
                     sql.update(tables.evidence).where(tables.evidence.c.number == old).values(number=new)
                 )
                 _forget_case(connection, old, evidence=False)
+            for number in changes.rewritten:
+                _forget_case(connection, number)
             for case in changes.cases:
                 _write_case(connection, case)
             if changes.evidence:
