@@ -87,8 +87,8 @@ def test_a_vehicle_out_of_range_is_never_heard(town: Town) -> None:
 def test_offences_are_those_of_the_ground_truth(town: Town) -> None:
     """By where the cars were and what the office heard, in another way than the office does. What it cannot know is for
     the driver: nobody is judged worse than by where it was, and some better."""
-    plan, rules = town.plan, town.pages["limits"]["rules"]
-    wanted = expected(plan.network, plan.key, town.truth, town.office, rules, GAP_MS)
+    plan = town.plan
+    wanted = expected(plan.network, plan.key, town.truth, town.office, town.pages["limits"], GAP_MS)
     assert found(town.cases) == wanted.offences
     assert town.cases
     assert wanted.unjust == []

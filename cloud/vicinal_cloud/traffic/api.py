@@ -150,7 +150,8 @@ class _Api:
             {**rule._asdict(), "hours": None if rule.hours is None else str(rule.hours)}
             for rule in self.office.control.limits.rules()
         ]
-        return PlainResponse({"areas": views.areas(self.office, self.office.now()), "rules": rules})
+        shown = [one._asdict() for one in self.office.control.posted.history()]
+        return PlainResponse({"areas": views.areas(self.office, self.office.now()), "rules": rules, "shown": shown})
 
     async def set_limit(self, request: Request) -> Response:
         asked = await _body(request, {"area": str, "value": int}, {"who": str, "hours": str})

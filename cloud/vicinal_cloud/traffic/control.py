@@ -2,6 +2,7 @@
 
     control = TrafficControl(network, settings)
     control.set_limit("old-town", 30, now, "operator")
+    control.sign_shows("m1", 30, now)                   and now it counts
     control.receive(event, monitor, now)                an event of the overlay, and the monitor it came through
     control.handle_timeout(now)                         at next_timeout()
     control.changes()                                   what has to be kept: cases, quarantined, sightings, rules
@@ -28,6 +29,7 @@ from .limits import Limits, Rule
 from .measured import Measurements
 from .network import Network
 from .plain import plain
+from .posted import Posted, Shown
 from .reports import DUPLICATE, MALFORMED, Malformed, Report, Rules, check, read
 from .seen import Seen
 from .stretches import Evidence, Stretch, Stretches, that_counts
@@ -76,13 +78,14 @@ class Changes(NamedTuple):
     """numbers of cases whose evidence is now as it is here, all of it; one that is not among the cases is gone"""
     verdicts: list[tuple[str, str, int, str]]
     """monitor, vehicle and seq of a report that turned out to be something else than was said first"""
+    shown: list[Shown]
 
     def __bool__(self) -> bool:
         return any(self)
 
 
 def _none() -> Changes:
-    return Changes([], [], [], [], [], [], [], [])
+    return Changes([], [], [], [], [], [], [], [], [])
 
 
 class TrafficControl:
@@ -99,8 +102,9 @@ class TrafficControl:
         self.quarantined: dict[str, int] = {}
         self.whereabouts = Whereabouts()
         self.measured = Measurements()
+        self.posted = Posted(network)
         self._judging = Judge(
-            network, self.limits, self.whereabouts, self.settings.tariff, self.settings.accuracy_m,
+            network, self.limits, self.posted, self.whereabouts, self.settings.tariff, self.settings.accuracy_m,
             self.settings.reach_m,
         )  # fmt: skip
         self._seen = Seen(late)
@@ -123,6 +127,12 @@ class TrafficControl:
         found = self.limits.in_force(self.network.monitors[monitor].area, at)
         assert found is not None, "the network gives every area a limit"
         return found.value
+
+    def sign_shows(self, monitor: str, value: int, now: int) -> None:
+        """From now on: a limit that was lowered is one for fines then."""
+        one = Shown(monitor, value, now)
+        if self.posted.add(one):
+            self._changes.shown.append(one)
 
     # Events
 

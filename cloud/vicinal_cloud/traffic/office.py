@@ -184,8 +184,10 @@ class Office:
         """What time brings: limits of the hour, fines, and what is to be kept."""
         while True:
             now = self.now()
-            for monitor in self.signs.signs:
+            for monitor, sign in self.signs.signs.items():
                 self.signs.want(monitor, self.control.limit_of(monitor, now), now)
+                if sign.shown is not None:
+                    self.control.sign_shows(monitor, sign.shown, now)
             for event in self.signs.requests(now):
                 assert self._client is not None
                 assert self._asking is not None

@@ -20,6 +20,7 @@ from . import tables
 from .cases import Case, Step, moved
 from .control import Changes, Quarantined, TrafficControl
 from .limits import Hours, Rule
+from .posted import Shown
 from .stretches import Evidence, Stretch
 from .whereabouts import Sighting
 
@@ -97,6 +98,8 @@ class Store:
                 connection.execute(sql.insert(tables.quarantine), [_quarantine_row(one) for one in changes.quarantined])
             if changes.rules:
                 connection.execute(sql.insert(tables.rules), [_rule_row(one) for one in changes.rules])
+            if changes.shown:
+                connection.execute(sql.insert(tables.shown), [one._asdict() for one in changes.shown])
             _write_sightings(connection, changes.sightings)
             if changes.cases:
                 _set(connection, "next case", max(case.number for case in changes.cases) + 1)
@@ -107,11 +110,13 @@ class Store:
         return self._get("offset")
 
     def restore(self, control: TrafficControl) -> None:
-        """Limits that were set, and cases that were open, from before a restart."""
+        """Limits that were set and shown, and cases that were open, from before a restart."""
         for rule in self.rules():
             control.limits.add(rule)
         control.stretches.next_number = self._get("next case") or 1
         with self._engine.connect() as connection:
+            for row in connection.execute(sql.select(tables.shown).order_by(tables.shown.c.id)).mappings():
+                control.posted.add(Shown(row["monitor"], row["value"], row["since"]))
             found = connection.execute(sql.select(tables.cases).where(tables.cases.c.state == "open"))
             for row in found.mappings().all():
                 stretch = Stretch(row["number"], row["plate"])

@@ -14,7 +14,7 @@ from sqlalchemy import (
     Text,
 )
 
-__all__ = ["cases", "evidence", "meta", "metadata", "quarantine", "rules", "sightings", "signs", "steps"]
+__all__ = ["cases", "evidence", "meta", "metadata", "quarantine", "rules", "shown", "sightings", "signs", "steps"]
 
 metadata = MetaData()
 
@@ -44,6 +44,15 @@ signs = Table(
     Column("monitor", String(64), primary_key=True),
     Column("shown", Integer),
     Column("standing", JSON, nullable=False),
+)
+
+shown = Table(
+    "traffic_shown",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("monitor", String(64), nullable=False),
+    Column("value", Integer, nullable=False),
+    Column("since", BigInteger, nullable=False),
 )
 
 

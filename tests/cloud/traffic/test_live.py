@@ -187,6 +187,7 @@ def test_the_slider_steps_from_event_to_event_and_back(office: Office) -> None:
 def test_the_past_knows_nothing_of_what_came_later(office: Office) -> None:
     hear(office, speed_event(57.0, NOW))
     office.control.set_limit("centre", 20, NOW + 1000, "operator")
+    office.control.sign_shows("m1", 20, NOW + 1500)
     office.control.void(1, NOW + 2000, "operator", "an ambulance")
     office._save()
     before, then, after = (state_at(office, NOW + more) for more in (-1, 100, 2000))

@@ -47,9 +47,9 @@ def load(vehicles: int = 1000, seconds: int = 20, scale: float = 5.0, seed: int 
         took = (time.monotonic() - begun) / (_town_time(folder) - first) * 1000
         summary = show.finish()
         truth = read_truth(folder / "truth.jsonl")
-        rules = get(f"{city.address}/api/limits")["rules"]
+        limits = get(f"{city.address}/api/limits")
         cases = get(f"{city.address}/api/cases")["cases"]
-        want = expected(plan.network, plan.key, truth, show.heard, rules, round(GAP_MS * scale))
+        want = expected(plan.network, plan.key, truth, show.heard, limits, round(GAP_MS * scale))
         return Loaded(summary, found(cases), want, took)
     finally:
         city.stop()

@@ -7,9 +7,9 @@ all that was said at once, with nothing remembered between two events.
 
 The office has no truth but what it heard. Its rule for what it cannot know: a car was where its nearest Location is,
 before or after, give or take its accuracy and what it drives in the time between; without one it was anywhere in reach
-of the monitor; the highest limit there counts, and of what several monitors make of one Speed what is best for the
-driver. So it may let somebody go that was too fast, which is counted (`lenient`), but must never say that somebody was
-faster than in truth (`unjust`).
+of the monitor; the highest limit there counts, or what the sign still shows if that is more; and of what several
+monitors make of one Speed what is best for the driver. So it may let somebody go that was too fast, which is counted
+(`lenient`), but must never say that somebody was faster than in truth (`unjust`).
 """
 
 from collections.abc import Iterable
@@ -48,9 +48,9 @@ class Expected(NamedTuple):
 
 
 def expected(
-    network: Network, key: bytes, said: list[Said], heard: list[dict[str, Any]], rules: list[dict[str, Any]], gap: int
+    network: Network, key: bytes, said: list[Said], heard: list[dict[str, Any]], limits: dict[str, Any], gap: int
 ) -> Expected:
-    """`heard` and `rules` as the office's pages have them."""
+    """`heard` and `limits` as the office's pages have them."""
     names = _names(network, key, said)
     places: dict[str, list[tuple[int, tuple[int, int]]]] = {}
     speeds: dict[tuple[str, int], dict[str, tuple[str, Said]]] = {}
@@ -64,9 +64,10 @@ def expected(
             plate = one.params["license_no"].strip()
             speeds.setdefault((plate, one.time), {})[event["monitor"]] = (vehicle, one)
 
-    def limit(areas: Iterable[str], at: int) -> int:
-        held = [[rule["value"] for rule in rules if rule["area"] == one and rule["since"] <= at] for one in areas]
-        return max(int(one[-1]) for one in held)
+    def limit(areas: Iterable[str], monitor: str, at: int) -> int:
+        return max(
+            max(_in_force(limits["rules"], area, at), _shown(network, limits, area, monitor, at)) for area in areas
+        )
 
     def by_rule(monitor: str, vehicle: str, one: Said) -> tuple[bool, int]:
         """Whether its place is unknown, and how much it was over."""
@@ -79,7 +80,7 @@ def expected(
         post, unknown = network.monitors[monitor], not areas
         if unknown:
             areas = {post.area, *[area.name for area in network.areas_near(post.place, ACCURACY_M + REACH_M)]}
-        return unknown, DEFAULT.over(rate, limit(areas, one.time))
+        return unknown, DEFAULT.over(rate, limit(areas, monitor, one.time))
 
     over: dict[str, dict[int, tuple[int, list[str]]]] = {}
     truly = lenient = 0
@@ -89,7 +90,7 @@ def expected(
         much = min(value for unknown, value in judged if unknown == min(judged)[0])
         _, one = next(iter(reports.values()))
         area = network.area_of(one.place)
-        truth = much if area is None else DEFAULT.over(one.params["rate"], limit([area.name], at))
+        truth = much if area is None else DEFAULT.over(one.params["rate"], _in_force(limits["rules"], area.name, at))
         truly += truth > 0
         lenient += truth > 0 and much < truth
         if much > 0 and much > truth:
@@ -97,6 +98,20 @@ def expected(
         if much > 0:
             over.setdefault(plate, {})[at] = (much, sorted(reports))
     return Expected(_cut(over, gap), len(speeds), truly, lenient, unjust)
+
+
+def _in_force(rules: list[dict[str, Any]], area: str, at: int) -> int:
+    return int([rule["value"] for rule in rules if rule["area"] == area and rule["since"] <= at][-1])
+
+
+def _shown(network: Network, limits: dict[str, Any], area: str, monitor: str, at: int) -> int:
+    """The highest that signs of the area showed; that of the monitor alone, if it is one of them."""
+    posts = [name for name, one in network.monitors.items() if one.area == area]
+    found = []
+    for post in [monitor] if monitor in posts else posts:
+        own = [one["value"] for one in limits["shown"] if one["monitor"] == post and one["since"] <= at]
+        found.append(int(own[-1]) if own else network.areas[area].limit)
+    return max(found, default=0)
 
 
 def _names(network: Network, key: bytes, said: list[Said]) -> dict[tuple[str, int], Said]:
