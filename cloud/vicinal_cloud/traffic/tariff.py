@@ -41,6 +41,14 @@ class Tariff(NamedTuple):
         """Whole km/h above the limit after the tolerance; 0 or less: not over it."""
         return math.floor(speed) - self.tolerance(speed) - limit
 
+    def least(self, limit: int) -> int:
+        """km/h: nothing slower is over the limit. Just above 100 km/h, where the tolerance jumps, some that are faster
+        are not either."""
+        found = limit + 1
+        while self.over(found, limit) <= 0:
+            found += 1
+        return found
+
     def band(self, over: int) -> Band | None:
         found = None
         for band in self.bands:

@@ -79,11 +79,12 @@ def path(office: Office, one: Path) -> dict[str, Any]:
     """`filter` is what let it leave the roadside; None where the limit was another one in the meantime."""
     rate = one.params.get("rate")
     limit = office.control.limit_of(one.monitor, one.hops[0].time) if one.monitor in office.signs.signs else None
-    passed = one.subject == "Speed" and isinstance(rate, float) and limit is not None and rate > limit
+    least = None if limit is None else office.config.settings.tariff.least(limit)
+    passed = one.subject == "Speed" and isinstance(rate, float) and least is not None and rate >= least
     return {
         **one._asdict(),
         "hops": [hop._asdict() for hop in one.hops],
-        "filter": filter_of(limit) if passed and limit is not None else None,
+        "filter": filter_of(least) if passed and least is not None else None,
     }
 
 

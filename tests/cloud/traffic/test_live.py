@@ -231,6 +231,7 @@ def gateway(heard: int, kept_back: int, left: int) -> dict[str, Any]:
     steam = {"type": "steam", "in": {"received": heard - kept_back}, "adapter": {"event dropped: filter": kept_back}}
     other = {"type": "siena", "in": {"received": 99}, "adapter": {}}
     notes = [{"filter": "rate > 30", "state": "applied"}, {"filter": "rate > 50", "state": "waiting"}]
+    notes = [{"service": "air-m1", **one} for one in notes]
     return {"services": [steam, other], "delivered": left, "stored": 0, "notes": notes}
 
 
@@ -298,9 +299,9 @@ def test_a_page_hears_of_it_and_the_office_ends_though_pages_look_on(tmp_path: P
             await m1.say("Speed", speed(57.0), seq=77)
             assert (await asyncio.to_thread(stream.until, "cases"))["cases"][0]["license_no"] == "00D1234"
             assert made.ask("/api/limits", {"area": "centre", "value": 20})[0] == 201
-            await until(lambda: m1.filters == {"subject = 'Speed' AND rate > 20"}, "the new limit")
+            await until(lambda: m1.filters == {"subject = 'Speed' AND rate >= 24"}, "the new limit")
             (path,) = made.get("/api/events/p-car/77")["paths"]
-            assert path["filter"] == "subject = 'Speed' AND rate > 30"
+            assert path["filter"] == "subject = 'Speed' AND rate >= 34"
             assert made.get("/api/overlay")["samples"] is not None
 
     try:

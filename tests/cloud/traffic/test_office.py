@@ -159,12 +159,12 @@ def speed(rate: float) -> dict[str, Any]:
 def test_killed_it_goes_on_where_it_was_and_nothing_is_twice(office: OfficeProcess) -> None:
     async def work() -> None:
         async with monitor("m1", office.broker) as m1:  # type: ignore[attr-defined]
-            await until(lambda: m1.filters == {"subject = 'Speed' AND rate > 30"}, "the limit of the network")
+            await until(lambda: m1.filters == {"subject = 'Speed' AND rate >= 34"}, "the limit of the network")
             await m1.say("Location", {"lat": LAT, "lon": LON, "heading": 90.0, "braking": False})
             await m1.say("Speed", speed(57.0))
             await until(lambda: office.get("/api/cases")["cases"], "a case")
             assert office.ask("/api/limits", {"area": "centre", "value": 20})[0] == 201
-            await until(lambda: m1.filters == {"subject = 'Speed' AND rate > 20"}, "the new limit")
+            await until(lambda: m1.filters == {"subject = 'Speed' AND rate >= 24"}, "the new limit")
             office.kill()
             await m1.say("Speed", speed(58.0))  # while nobody is there
             office.start()
@@ -172,7 +172,7 @@ def test_killed_it_goes_on_where_it_was_and_nothing_is_twice(office: OfficeProce
             await until(lambda: [one["reports"] for one in office.get("/api/cases")["cases"]] == [3], "all three")
             (case,) = office.get("/api/cases")["cases"]
             assert (case["speed_kmh"], case["limit_kmh"], case["limit_source"]) == (59.0, 20, "operator")
-            assert m1.filters == {"subject = 'Speed' AND rate > 20"}
+            assert m1.filters == {"subject = 'Speed' AND rate >= 24"}
             shown = {one["name"]: one["shown"] for one in office.get("/api/state")["monitors"]}
             assert shown["m1"] == 20
             assert office.get(f"/api/cases/{case['number']}")["evidence"][0]["heading"] == 90.0

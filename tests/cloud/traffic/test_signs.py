@@ -3,10 +3,13 @@
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from vicinal.control import Answer, Subscription, Unsubscription, from_event
 from vicinal.event import Event
-from vicinal_cloud.traffic.signs import AGAIN, REMIND, Signs, filter_of
+from vicinal_cloud.traffic.signs import AGAIN, LOST, REMIND, Signs, filter_of
+from vicinal_cloud.traffic.tariff import DEFAULT, Tariff
 
 NAME = "traffic-control"
 
@@ -57,8 +60,8 @@ def test_the_new_one_before_the_old_one_is_taken_back() -> None:
         settle(signs, road, 1000)
         for name in ("m1", "m2"):
             sign = signs.signs[name]
-            assert (sign.shown, sign.done, sign.standing) == (limit, True, [limit])
-            assert road.there[f"air-{name}"] == {filter_of(limit)}
+            assert (sign.shown, sign.done, sign.standing) == (limit, True, [limit + 4])
+            assert road.there[f"air-{name}"] == {filter_of(limit + 4)}
     for states in road.history.values():
         assert all(states)
     assert signs.next_timeout() is None
@@ -120,7 +123,58 @@ def test_in_the_end_only_the_limit_is_asked_for(seed: int) -> None:
             break
     for sign in signs.signs.values():
         if sign.wanted is not None:
-            assert road.there[sign.service] == {filter_of(sign.wanted)}
+            assert road.there[sign.service] == {filter_of(DEFAULT.least(sign.wanted))}
+
+
+def test_a_monitor_that_has_lost_what_it_was_asked_is_asked_again() -> None:
+    signs = made("m1", "m2")
+    road = Roadside(signs)
+    for name in ("m1", "m2"):
+        signs.want(name, 30, 1000)
+    settle(signs, road, 1000)
+    sign = signs.signs["m1"]
+    road.there["air-m1"].clear()
+    assert not signs.seen("m1", road.there["air-m1"], 1000)  # looked at before it had answered
+    assert not signs.seen("m2", road.there["air-m2"], 2000)
+    assert signs.requests(3_600_000) == []
+    assert signs.seen("m1", road.there["air-m1"], 2000)
+    assert (sign.done, sign.problem) == (False, LOST)
+    assert not signs.seen("m1", road.there["air-m1"], 3000)  # it is being asked
+    settle(signs, road, 3000)
+    assert (sign.done, sign.problem, road.there["air-m1"]) == (True, "", {filter_of(34)})
+    # Also after a restart of the office, which knows nothing but that it was done.
+    again = made("m1")
+    again.recall("m1", 30, [34])
+    again.want("m1", 30, 5000)
+    assert again.seen("m1", set(), 5000)
+
+
+def test_another_tariff_asks_for_another_speed() -> None:
+    tariff = DEFAULT._replace(tolerance_kmh=5)
+    signs = Signs(NAME, "siena", {"m1": "air-m1"}, tariff)
+    road = Roadside(signs)
+    road.there["air-m1"].add(filter_of(34))
+    signs.recall("m1", 30, [34])
+    signs.want("m1", 30, 0)
+    settle(signs, road, 0)
+    assert road.there["air-m1"] == {filter_of(36)}
+
+
+TARIFFS = st.builds(
+    lambda kmh, percent: DEFAULT._replace(tolerance_kmh=kmh, tolerance_percent=percent),
+    st.integers(0, 20),
+    st.integers(0, 20),
+)
+
+
+@given(TARIFFS, st.integers(5, 130), st.floats(0, 250))
+def test_what_is_asked_for_is_all_that_can_be_an_offence(tariff: Tariff, limit: int, rate: float) -> None:
+    least = tariff.least(limit)
+    assert tariff.over(least, limit) == 1
+    if tariff.over(rate, limit) > 0:
+        assert rate >= least
+    if least <= rate <= 100:
+        assert tariff.over(rate, limit) > 0
 
 
 def test_what_signs_show_is_told_to_vehicles_at_once_and_again() -> None:

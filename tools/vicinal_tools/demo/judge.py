@@ -5,7 +5,7 @@ heard of it, and in which order, is in the record of the air (reception.py). Fro
 monitor, whether it must have left the roadside, must not, or may have:
 
     Location   if the monitor's radio heard it
-    Speed      if besides it was over the limit whose subscription the monitor had when it looked at it
+    Speed      if besides it was an offence under the limit whose subscription the monitor had when it looked at it
 
 When a monitor looked at an event is known from what crossed: it writes the time into it. Of one that did not cross it
 was after all that its radio heard before and that crossed, and before what it heard later. While a limit is changed,
@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from vicinal.pseudonyms_cpython import day_key, day_of, pseudonym
 from vicinal_cloud.traffic.network import Network, Position
+from vicinal_cloud.traffic.tariff import DEFAULT
 from vicinal_hw.ble.air import DEFAULT_POWER
 from vicinal_hw.ble.physics import Model
 
@@ -263,7 +264,7 @@ def _asked(one: Said, since: int, until: int, changes: list[Change]) -> int:
         for change, after in zip(changes, (*changes[1:], None))
         if change.asked - CLOCKS_MS <= until and (after is None or since <= after.done + CLOCKS_MS)
     ]
-    over = [one.params["rate"] > limit for limit in possible]
+    over = [one.params["rate"] >= DEFAULT.least(limit) for limit in possible]
     # The new one is asked for before the old one is taken back: one of them always holds. Before the first none did.
     sure = bool(changes) and changes[0].done + CLOCKS_MS < since
     return MUST if over and all(over) and sure else MAY if any(over) else NOT
