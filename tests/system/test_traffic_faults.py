@@ -53,6 +53,34 @@ def test_a_broker_and_a_monitor_killed_lose_nothing_that_was_accepted() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def test_a_monitor_that_has_lost_its_memory_card_is_asked_again() -> None:
+    """Its identity is there again, as one puts it on a new card; what it was asked is not."""
+    folder = Path(tempfile.mkdtemp(prefix="vicinal-"))
+    city = City(write(folder, shipped(), vehicles=1, speeders=0.0, seed=189, port=0, database=None, flow_s=86_400))
+
+    def asked() -> list[str]:
+        return [one["filter"] for one in city.status("m1")["notes"] if one["service"] == "air-m1"]
+
+    try:
+        city.start()
+        speed = next(one for one in asked() if "rate >= 34" in one)
+        city.parts["m1"].kill()
+        lost = list((folder / "m1").rglob("requests.jsonl"))
+        assert lost
+        for file in lost:
+            file.unlink()
+        city.parts["m1"].start()
+        city.parts["m1"].wait_until_ready(time.monotonic() + PATIENCE)
+        city.wait(lambda: speed in asked(), "m1 to be asked again", time.monotonic() + PATIENCE)
+        city.wait(
+            lambda: all(one["done"] and not one["problem"] for one in city.state()["monitors"]),
+            "the page to say so", time.monotonic() + PATIENCE,
+        )  # fmt: skip
+    finally:
+        city.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def nothing_is_left(demo: Demo) -> None:
     end = time.monotonic() + PATIENCE
     while left := demo.left():

@@ -112,8 +112,9 @@ export class TownMap {
       const button = known.getElement();
       const value = one.shown ?? "?";
       button.classList.toggle("changing", !one.done);
+      button.title = one.problem ? `${one.name}: ${one.problem}` : "";
       button.dataset.shown = value;
-      button.setAttribute("aria-label", `Monitor ${one.name} shows ${value}${one.done ? "" : `, will show ${one.limit}`}. Set the limit`);
+      button.setAttribute("aria-label", `Monitor ${one.name} shows ${value}${one.done ? "" : `, will show ${one.limit}`}${one.problem ? `; ${one.problem}` : ""}. Set the limit`);
       button.replaceChildren(h("span", { class: "value" }, String(value)), h("span", { class: "name" }, one.name));
     }
   }

@@ -57,11 +57,13 @@ class Office:
         self.control = TrafficControl(config.network, config.settings)
         self.paths = Paths()
         services = {name: config.services.format(monitor=name) for name in config.network.monitors}
-        self.signs = Signs(config.name, config.source, services)
+        self.signs = Signs(config.name, config.source, services, config.settings.tariff)
         self.heard: dict[str, dict[str, int]] = {name: {} for name in services}
         """of each monitor, by subject"""
         self.recent = Recent(store.last_cases(KEPT))
-        self.watch = Watch(config.watch, lambda: (self.now(), self.control.counters["received"], self.paths.links))
+        self.watch = Watch(
+            config.watch, lambda: (self.now(), self.control.counters["received"], self.paths.links), self._look_at_signs
+        )
         self.connected = False
         self._offset: int | None = None
         self._client: Client | None = None
@@ -173,6 +175,12 @@ class Office:
                     self._say(sign)
                     self.store.set_sign(sign.monitor, sign.shown, sign.standing)
                     self._turn.set()
+
+    def _look_at_signs(self, asked_at: int, nodes: dict[str, dict[str, Any]]) -> None:
+        for name, sign in self.signs.signs.items():
+            if name in nodes and self.signs.seen(name, nodes[name].get("asked", {}).get(sign.service, ()), asked_at):
+                self._say(sign)
+                self._turn.set()
 
     def _say(self, sign: Sign) -> None:
         if sign.problem:

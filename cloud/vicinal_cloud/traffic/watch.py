@@ -5,7 +5,7 @@ monitor hears and keeps back, and who is connected where, their status pages say
 that does not answer is down, and the rest is shown all the same.
 
     vehicles ──heard──▶ monitor ──left──▶ broker ──▶ broker ──▶ office
-                           └ kept back: not over the limit
+                           └ kept back: no offence
 """
 
 import asyncio
@@ -49,16 +49,25 @@ class Sample(NamedTuple):
 
 
 class Watch:
-    def __init__(self, addresses: Mapping[str, str], count: Callable[[], tuple[int, int, dict[Link, int]]]) -> None:
-        """`count` gives the time, what the office has received, and the events of each link."""
+    def __init__(
+        self,
+        addresses: Mapping[str, str],
+        count: Callable[[], tuple[int, int, dict[Link, int]]],
+        looked: Callable[[int, dict[str, dict[str, Any]]], None] = lambda asked_at, nodes: None,
+    ) -> None:
+        """`count` gives the time, what the office has received, and the events of each link; `looked` is told what each
+        look found, and when it began."""
         self._addresses = dict(addresses)
         self._count = count
+        self._looked = looked
         self._before: Counted | None = None
         self.samples: deque[Sample] = deque(maxlen=KEPT)
 
     async def run(self) -> None:
         while True:
+            asked_at = self._count()[0]
             statuses = await asyncio.to_thread(self._ask)
+            self._looked(asked_at, statuses)
             time, received, links = self._count()
             found = Counted(time, received, dict(links), statuses)
             if self._before is not None and found.time > self._before.time:
@@ -90,7 +99,8 @@ class Watch:
 
 
 def read_status(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a broker's status page, or a gateway's: its counters, and who it is connected with."""
+    """Of a broker's status page, or a gateway's: its counters, who it is connected with, and what each of its services
+    is asked for, applied or not."""
     if "publishes" in status:
         return {
             "kind": "broker",
@@ -101,8 +111,12 @@ def read_status(status: Mapping[str, Any]) -> dict[str, Any]:
         }
     passed = sum([one["in"]["received"] for one in status["services"] if one["type"] == "steam"])
     kept_back = sum([one["adapter"].get(KEPT_BACK, 0) for one in status["services"] if one["type"] == "steam"])
+    asked: dict[str, list[str]] = {}
+    for one in status["notes"]:
+        asked.setdefault(one["service"], []).append(one["filter"])
     return {
         "kind": "gateway",
+        "asked": asked,
         "counters": {"heard": passed + kept_back, "kept_back": kept_back, "left": status["delivered"]},
         "stored": status["stored"],
         "filters": sorted([one["filter"] for one in status["notes"] if one["state"] == "applied"]),
