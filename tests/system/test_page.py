@@ -271,6 +271,31 @@ def test_an_office_that_is_away_is_said_and_when_it_is_back_the_page_goes_on(bro
         brokers.stop()
 
 
+def test_a_limit_that_does_not_hold_is_said_and_one_that_does_can_be_ended(browser: Browser, tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path)
+    office = OfficeProcess(tmp_path, brokers.start("b1", log=True).address)
+    office.start()
+    try:
+        assert office.ask("/api/limits", {"area": "town", "value": 20, "hours": "00:00-24:00"})[0] == 201
+        with opened(browser, office.address, viewport={"width": 800, "height": 700}) as page:
+            shown = page.locator('[data-area="town"] strong')
+            expect(shown).to_have_text("20")
+            page.locator('[data-area="town"]').click()
+            page.fill("#limit input[name=value]", "45")
+            page.click("#limit button.primary")
+            expect(page.locator("#limit .error")).to_contain_text("now 20 holds: operator, 00:00-24:00")
+            rules = page.locator("#limit .rules li")
+            expect(rules).to_have_count(2)
+            keep(page, "limit-that-does-not-hold")
+            rules.filter(has_text="00:00-24:00").get_by_role("button", name="End").click()
+            expect(rules).to_have_count(1)
+            page.keyboard.press("Escape")
+            expect(shown).to_have_text("45")
+    finally:
+        office.stop()
+        brokers.stop()
+
+
 def test_what_the_page_is_made_of_is_small(built: None) -> None:
     """What a phone has to fetch once: two megabytes, the map's library most of it."""
     sizes = {str(file.relative_to(STATIC)): file.stat().st_size for file in STATIC.rglob("*") if file.is_file()}

@@ -1,7 +1,8 @@
-// The dialog that sets a limit: Enter sets, Escape leaves it as it is.
+// The dialog that sets a limit: Enter sets, Escape leaves it as it is. Below are those that were set, to be ended.
 
 import { ask } from "./ask.js";
 import { byId, h } from "./dom.js";
+import { timeOf } from "./format.js";
 
 const USUAL = [20, 30, 50, 70];
 
@@ -22,14 +23,36 @@ export function askLimit(town, area, monitor) {
     try {
       const asked = { area, value: Number(value.value), who: "operator" };
       if (hours.value.trim()) asked.hours = hours.value.trim();
-      await ask("/api/limits", asked);
-      dialog.close();
+      const { holds } = await ask("/api/limits", asked);
+      if (asked.hours || holds.limit === asked.value) dialog.close();
+      else { // one with hours comes before it
+        error.textContent = `${asked.value} is set, but now ${holds.limit} holds: ${holds.source}. End that one below if it shall not.`;
+        await list();
+      }
     } catch (problem) {
       error.textContent = problem.message;
     } finally {
       set.disabled = false;
     }
   };
+
+  const rules = h("ul", { class: "rules", "aria-label": "Limits that were set" });
+  const list = async () => {
+    const found = (await ask("/api/limits")).rules.filter((one) => one.area === area && one.until === null && one.since > 0);
+    rules.replaceChildren(...found.reverse().map((one) => h("li", { "data-since": one.since },
+      h("span", {}, `${one.value} km/h, ${one.hours ?? "always"}, since ${timeOf(one.since)} by ${one.source}`),
+      h("button", { type: "button", onclick: () => end(one) }, "End"))));
+  };
+  const end = async (one) => {
+    error.textContent = "";
+    try {
+      await ask("/api/limits", { area, since: one.since, who: "operator" }, { method: "DELETE" });
+      await list();
+    } catch (problem) {
+      error.textContent = problem.message;
+    }
+  };
+  list().catch((problem) => { error.textContent = problem.message; });
 
   dialog.replaceChildren(
     h("form", { method: "dialog", onsubmit: submit },
@@ -39,6 +62,7 @@ export function askLimit(town, area, monitor) {
       h("label", {}, "km/h", value),
       h("label", {}, "Only at", hours, h("small", { id: "limit-hours" }, "for example Mo-Fr 07:30-16:30")),
       error,
+      rules,
       h("p", { class: "actions" }, h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), set)));
   dialog.showModal();
   value.focus();

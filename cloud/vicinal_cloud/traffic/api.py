@@ -7,6 +7,8 @@
     GET  /api/at?time=MS              the same as it was then, with cases and the last events: the time slider
                                       (history.py)                                    /api/span: from when to when
     GET  /api/limits                  POST {"area": "old-town", "value": 30, "who": ..., "hours": "Mo-Fr 07:30-16:30"}
+                                      sets one; the answer says what holds, as hours come before what has none.
+                                      DELETE {"area": "old-town", "since": MS} ends the one that was set then
     GET  /api/cases[.csv|.geojson]    ?state=fined; /api/cases/7 with its evidence
     POST /api/cases/7                 {"state": "appealed", "who": ..., "note": ...}
     GET  /api/events[?subject=Speed]  the last ones; ?after=NUMBER: those that came after one, from the oldest on
@@ -75,6 +77,7 @@ def make_app(office: Office, audience: Audience | None = None, static: Path = pa
         ("GET", "/api/span", api.span),
         ("GET", "/api/limits", api.limits),
         ("POST", "/api/limits", api.set_limit),
+        ("DELETE", "/api/limits", api.end_limit),
         ("GET", "/api/cases", api.cases),
         ("GET", "/api/cases.csv", api.cases_csv),
         ("GET", "/api/cases.geojson", api.cases_geojson),
@@ -146,10 +149,7 @@ class _Api:
         return PlainResponse({"first": first, "last": last, "now": self.office.now()})
 
     async def limits(self, request: Request) -> Response:
-        rules = [
-            {**rule._asdict(), "hours": None if rule.hours is None else str(rule.hours)}
-            for rule in self.office.control.limits.rules()
-        ]
+        rules = [views.rule(one) for one in self.office.control.limits.rules()]
         shown = [one._asdict() for one in self.office.control.posted.history()]
         return PlainResponse({"areas": views.areas(self.office, self.office.now()), "rules": rules, "shown": shown})
 
@@ -157,7 +157,14 @@ class _Api:
         asked = await _body(request, {"area": str, "value": int}, {"who": str, "hours": str})
         hours = Hours.parse(asked["hours"]) if asked.get("hours") else None
         rule = self.office.set_limit(asked["area"], asked["value"], asked.get("who") or "operator", hours)
-        return PlainResponse({"area": rule.area, "value": rule.value, "since": rule.since}, 201)
+        holds = views.area(self.office, rule.area, rule.since)
+        return PlainResponse({"area": rule.area, "value": rule.value, "since": rule.since, "holds": holds}, 201)
+
+    async def end_limit(self, request: Request) -> Response:
+        asked = await _body(request, {"area": str, "since": int}, {"who": str})
+        ended = self.office.end_limit(asked["area"], asked["since"], asked.get("who") or "operator")
+        holds = views.area(self.office, asked["area"], max(self.office.now(), *[one.until or 0 for one in ended]))
+        return PlainResponse({"ended": [views.rule(one) for one in ended], "holds": holds})
 
     # Cases
 

@@ -122,6 +122,18 @@ class TrafficControl:
         self._changes.rules.append(rule)
         return rule
 
+    def end_limit(self, area: str, since: int, now: int) -> list[Rule]:
+        """What was set for the area at that time holds no more; what did before, or beside it, does."""
+        own = [rule for rule in self.limits.rules() if rule.area == area and rule.until is None and rule.since]
+        found = [rule._replace(until=max(now, rule.since + 1)) for rule in own if rule.since == since]
+        if not found:
+            known = ", ".join(str(rule.since) for rule in own) or "none: that of the network cannot be ended"
+            raise LocalProtocolError(f"no limit of area {area!r} was set at {since} and holds, want one of {known}")
+        for rule in found:
+            self.limits.add(rule)
+            self._changes.rules.append(rule)
+        return found
+
     def limit_of(self, monitor: str, at: int) -> int:
         """What its sign shows, and what its subscription asks for."""
         found = self.limits.in_force(self.network.monitors[monitor].area, at)

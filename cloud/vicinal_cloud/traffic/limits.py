@@ -6,7 +6,8 @@ before every rule without; among equals the one that was set last holds:
     Rule("old-town", 30, since=0)                                        always
     Rule("old-town", 20, since=0, hours=Hours.parse("Mo-Fr 07:30-16:30"))      school hours
 
-Nothing is ever overwritten: an offence of yesterday is judged by the limit of yesterday.
+A rule that is added again with an end has ended then: it is the same one, and held until then. Nothing else is ever
+overwritten: an offence of yesterday is judged by the limit of yesterday.
 """
 
 from bisect import bisect_right
@@ -108,6 +109,10 @@ class Limits:
         if rule.until is not None and rule.until <= rule.since:
             raise LocalProtocolError(f"limit of {rule.area!r} ends at {rule.until}, before it begins at {rule.since}")
         rules = self._rules.setdefault(rule.area, [])
+        without_end = rule._replace(until=None)
+        if rule.until is not None and without_end in rules:
+            rules[rules.index(without_end)] = rule
+            return
         # Behind those of the same time: what was set last holds.
         rules.insert(bisect_right([one.since for one in rules], rule.since), rule)
 

@@ -163,6 +163,12 @@ class Office:
         self._turn.set()
         return rule
 
+    def end_limit(self, area: str, since: int, who: str) -> list[Rule]:
+        found = self.control.end_limit(area, since, self.now())
+        _log.info("%s has ended the limit of %s that was set at %s", who, area, since)
+        self._turn.set()
+        return found
+
     async def _hear_answers(self, answers: Subscription) -> None:
         async for delivery in answers:
             try:

@@ -5,6 +5,7 @@ from typing import Any
 
 from .cases import AFTER, Case
 from .export import flat
+from .limits import Rule
 from .network import UNIT
 from .office import Office
 from .paths import Path
@@ -12,7 +13,7 @@ from .signs import filter_of
 from .watch import Sample
 from .whereabouts import Sighting
 
-__all__ = ["areas", "case", "event", "evidence", "monitors", "overlay", "path", "sighting"]
+__all__ = ["area", "areas", "case", "event", "evidence", "monitors", "overlay", "path", "rule", "sighting"]
 
 
 def monitors(office: Office, now: int) -> list[dict[str, Any]]:
@@ -40,13 +41,19 @@ def _monitor(office: Office, name: str, now: int) -> dict[str, Any]:
 
 
 def areas(office: Office, at: int) -> list[dict[str, Any]]:
-    found = []
-    for name, area in office.config.network.areas.items():
-        limit = office.control.limits.in_force(name, at)
-        value, source = (None, "") if limit is None else (limit.value, limit.source)
-        change = office.control.limits.next_change(name, at)
-        found.append({"name": name, "title": area.title, "limit": value, "source": source, "next_change": change})
-    return found
+    return [area(office, name, at) for name in office.config.network.areas]
+
+
+def area(office: Office, name: str, at: int) -> dict[str, Any]:
+    """What holds there."""
+    limit = office.control.limits.in_force(name, at)
+    value, source = (None, "") if limit is None else (limit.value, limit.source)
+    change, title = office.control.limits.next_change(name, at), office.config.network.areas[name].title
+    return {"name": name, "title": title, "limit": value, "source": source, "next_change": change}
+
+
+def rule(one: Rule) -> dict[str, Any]:
+    return {**one._asdict(), "hours": None if one.hours is None else str(one.hours)}
 
 
 def sighting(one: Sighting) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 import pytest
 from cloud.traffic.world import HUNDRED_M, LAT, LON, NOW, balanced, control, location, speed
 
+from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
 from vicinal_cloud.traffic import NotAllowed
 from vicinal_cloud.traffic.cases import moved
+from vicinal_cloud.traffic.limits import Hours
 from vicinal_cloud.traffic.tariff import DEFAULT
 
 
@@ -175,6 +177,21 @@ def test_duplicates_and_monitors_that_nobody_knows() -> None:
     assert made.receive(speed(57.0, NOW), "m9", NOW + 5) == "unknown monitor"
     assert [case.reports for case in made.open_cases()] == [1]
     assert balanced(made)
+
+
+def test_a_limit_can_be_taken_back() -> None:
+    made = control()
+    made.set_limit("town", 20, NOW, "operator", Hours.parse("00:00-24:00"))
+    made.set_limit("town", 40, NOW + 1000, "operator")
+    assert made.limit_of("m3", NOW + 1000) == 20
+    (ended,) = made.end_limit("town", NOW, NOW + 2000)
+    assert ended.until == NOW + 2000
+    assert [made.limit_of("m3", NOW + more) for more in (1999, 2000)] == [20, 40]
+    made.end_limit("town", NOW + 1000, NOW + 3000)
+    assert made.limit_of("m3", NOW + 3000) == 50
+    for area, since in (("town", NOW), ("town", 0), ("nowhere", NOW)):
+        with pytest.raises(LocalProtocolError, match="cannot be ended"):
+            made.end_limit(area, since, NOW + 4000)
 
 
 def test_an_open_case_may_be_void_and_stays_so() -> None:

@@ -71,6 +71,41 @@ def test_a_rule_that_ends() -> None:
     assert limits.next_change("a", 200) is None
 
 
+def test_a_rule_that_is_ended_later() -> None:
+    """It held until then, and what was beneath it does again."""
+    limits = Limits(DUBLIN)
+    always = Rule("a", 20, 100, Hours.parse("00:00-24:00"), "operator")
+    for rule in (Rule("a", 50, 0), always, Rule("a", 40, 200), always._replace(until=300)):
+        limits.add(rule)
+    assert [limits.in_force("a", when).value for when in (99, 100, 299, 300)] == [50, 20, 20, 40]  # type: ignore[union-attr]
+    assert len(limits.rules()) == 3
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([20, 30, 50]), st.integers(1, 50), st.booleans(), st.none() | st.integers(1, 50)),
+        max_size=8, unique_by=lambda one: one[1],
+    ),
+    st.integers(0, 110),
+)  # fmt: skip
+def test_what_holds_is_what_was_set_last_and_not_ended(
+    rules: list[tuple[int, int, bool, int | None]], when: int
+) -> None:
+    limits, day = Limits(DUBLIN), Hours.parse("00:00-24:00")
+    limits.add(Rule("a", 80, 0))
+    made = [Rule("a", value, since, day if hours else None) for value, since, hours, _ in rules]
+    for rule in made:
+        limits.add(rule)
+    for rule, (_, since, _, lasts) in zip(made, rules):
+        if lasts is not None:
+            limits.add(rule._replace(until=since + lasts))
+    left = [(hours, since, value) for value, since, hours, lasts in rules
+            if since <= when and (lasts is None or when < since + lasts)]  # fmt: skip
+    found = limits.in_force("a", when)
+    assert found is not None
+    assert found.value == max(left, default=(False, 0, 80))[2]
+
+
 def test_next_change() -> None:
     limits = Limits(DUBLIN)
     limits.add(Rule("a", 50, 0))

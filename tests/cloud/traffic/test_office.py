@@ -227,6 +227,14 @@ def test_pages_and_what_they_refuse(office: OfficeProcess) -> None:
     assert "want a number" in refused("/api/at?time=now")
     assert "no such event" in refused("/api/events/p-car/78")
     assert office.ask("/api/limits", {"area": "town", "value": 40, "hours": "Mo-Fr 07:30-16:30"})[0] == 201
+    _, always = office.ask("/api/limits", {"area": "town", "value": 20, "hours": "00:00-24:00"})
+    status, plain = office.ask("/api/limits", {"area": "town", "value": 45})
+    assert (status, plain["value"], plain["holds"]["limit"]) == (201, 45, 20)
+    assert plain["holds"]["source"] == "operator, 00:00-24:00"
+    status, ended = office.ask("/api/limits", {"area": "town", "since": always["since"]}, "DELETE")
+    assert (status, [one["hours"] for one in ended["ended"]]) == (200, ["00:00-24:00"])
+    assert ended["holds"]["limit"] in (40, 45)  # by the time of day
+    assert "cannot be ended" in refused("/api/limits", {"area": "centre", "since": 0}, "DELETE")
     assert office.ask("/api/drivers/00D1234", {}, "DELETE")[1]["held"] == [1]
     assert office.ask("/api/cases/1", {"state": "void", "note": "an ambulance"})[1]["state"] == "void"
     assert office.ask("/api/drivers/00D1234", {}, "DELETE")[1]["cases"] == 1

@@ -96,6 +96,18 @@ def test_one_case_that_became_part_of_another(store: Store) -> None:
         metadata.create_all(store._engine)
 
 
+def test_a_limit_that_was_ended_is_so_after_a_restart(store: Store) -> None:
+    made = control()
+    made.set_limit("town", 20, NOW, "operator", Hours.parse("00:00-24:00"))
+    store.save(made.changes())
+    made.end_limit("town", NOW, NOW + 1000)
+    store.save(made.changes())
+    again = control()
+    store.restore(again)
+    assert [again.limits.in_force("town", NOW + more).value for more in (-1, 0, 999, 1000)] == [50, 20, 20, 50]  # type: ignore[union-attr]
+    assert again.limits.rules() == made.limits.rules()
+
+
 def test_appeal_and_void(store: Store) -> None:
     made = control()
     busy(made)

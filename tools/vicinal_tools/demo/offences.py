@@ -101,7 +101,8 @@ def expected(
 
 
 def _in_force(rules: list[dict[str, Any]], area: str, at: int) -> int:
-    return int([rule["value"] for rule in rules if rule["area"] == area and rule["since"] <= at][-1])
+    own = [rule for rule in rules if rule["area"] == area and rule["since"] <= at]
+    return int([rule["value"] for rule in own if rule["until"] is None or at < rule["until"]][-1])
 
 
 def _shown(network: Network, limits: dict[str, Any], area: str, monitor: str, at: int) -> int:
