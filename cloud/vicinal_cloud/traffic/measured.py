@@ -5,8 +5,9 @@ Here are also those who kept to the limit, in memory alone and until no such Loc
 them is ever written.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable
+from heapq import heappop, heappush
 
 from .reports import Report
 
@@ -22,6 +23,8 @@ class Measured:
     def __init__(self) -> None:
         self.reports: dict[str, Report] = {}
         """by monitor: of several of one monitor that which is best for the driver"""
+        self.vehicles: set[str] = set()
+        """that said it: pseudonyms"""
         self.verdicts: dict[Identity, str] = {}
         """of those that were counted"""
 
@@ -40,15 +43,20 @@ class Measurements:
         """by plate and time"""
         self._times: dict[str, list[tuple[int, str]]] = {}
         """of a vehicle: times and plates"""
+        self._oldest: list[tuple[int, str]] = []
+        """a heap of them; what is gone already may still be in it"""
 
     def add(self, report: Report) -> Measured:
         assert report.time is not None
-        found = self._known.setdefault(report.plate, {}).setdefault(report.time, Measured())
+        times, key = self._known.setdefault(report.plate, {}), (report.time, report.plate)
+        if report.time not in times:
+            times[report.time] = Measured()
+            heappush(self._oldest, key)
+        found = times[report.time]
         found.add(report)
-        times, key = self._times.setdefault(report.vehicle, []), (report.time, report.plate)
-        place = bisect_left(times, key)
-        if times[place : place + 1] != [key]:
-            insort(times, key)
+        if report.vehicle not in found.vehicles:
+            found.vehicles.add(report.vehicle)
+            insort(self._times.setdefault(report.vehicle, []), key)
         return found
 
     def of(self, plate: str, time: int) -> Measured:
@@ -57,43 +65,37 @@ class Measurements:
     def near(self, vehicle: str, time: int, apart: int) -> list[tuple[str, int]]:
         """Plates and times that what this vehicle says of a time may change."""
         times = self._times.get(vehicle, [])
-        first, last = bisect_left(times, (time - apart, "")), bisect_right(times, (time + apart + 1, ""))
-        return [(plate, at) for at, plate in times[first:last] if at in self._known.get(plate, ())]
+        first, last = bisect_left(times, (time - apart, "")), bisect_left(times, (time + apart + 1, ""))
+        return [(plate, at) for at, plate in times[first:last]]
 
     def forget(self, before: int) -> None:
-        for plate, times in list(self._known.items()):
-            self._keep(plate, [at for at in times if at >= before])
-        self._tidy()
+        while self._oldest and self._oldest[0][0] < before:
+            time, plate = heappop(self._oldest)
+            self._drop(plate, time)
 
     def forget_driver(self, plate: str) -> None:
-        self._known.pop(plate, None)
-        self._tidy()
+        for time in list(self._known.get(plate, ())):
+            self._drop(plate, time)
 
     def erase(self, vehicles: Iterable[str], held: Iterable[tuple[str, int]]) -> None:
         """All of these vehicles but what cases hold: plates and times."""
-        names, kept = set(vehicles), set(held)
-        for plate, times in list(self._known.items()):
-            gone = [
-                at for at, one in times.items()
-                if (plate, at) not in kept and not names.isdisjoint([report.vehicle for report in one.reports.values()])
-            ]  # fmt: skip
-            self._keep(plate, [at for at in times if at not in gone])
-        self._tidy()
+        kept = set(held)
+        for vehicle in vehicles:
+            for time, plate in list(self._times.get(vehicle, ())):
+                if (plate, time) not in kept:
+                    self._drop(plate, time)
 
-    def _keep(self, plate: str, times: list[int]) -> None:
-        known = self._known[plate]
-        if not times:
+    def _drop(self, plate: str, time: int) -> None:
+        gone = self._known.get(plate, {}).pop(time, None)
+        if gone is None:
+            return
+        if not self._known[plate]:
             del self._known[plate]
-        elif len(times) < len(known):
-            self._known[plate] = {at: known[at] for at in times}
-
-    def _tidy(self) -> None:
-        for vehicle, times in list(self._times.items()):
-            left = [key for key in times if key[0] in self._known.get(key[1], ())]
-            if not left:
+        for vehicle in gone.vehicles:
+            times = self._times[vehicle]
+            del times[bisect_left(times, (time, plate))]
+            if not times:
                 del self._times[vehicle]
-            elif len(left) < len(times):
-                self._times[vehicle] = left
 
     def __len__(self) -> int:
         return sum(len(times) for times in self._known.values())

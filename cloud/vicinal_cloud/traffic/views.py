@@ -9,6 +9,7 @@ from .limits import Rule
 from .network import UNIT
 from .office import Office
 from .paths import Path
+from .plain import plain
 from .signs import filter_of
 from .watch import Sample
 from .whereabouts import Sighting
@@ -79,7 +80,8 @@ def event(one: Path) -> dict[str, Any]:
     """In a list: without its hops."""
     made = one._asdict()
     hops = made.pop("hops")
-    return {**made, "time": hops[0].time, "received": hops[-1].time}
+    found: dict[str, Any] = plain({**made, "time": hops[0].time, "received": hops[-1].time})
+    return found
 
 
 def path(office: Office, one: Path) -> dict[str, Any]:
@@ -88,11 +90,11 @@ def path(office: Office, one: Path) -> dict[str, Any]:
     limit = office.control.limit_of(one.monitor, one.hops[0].time) if one.monitor in office.signs.signs else None
     least = None if limit is None else office.config.settings.tariff.least(limit)
     passed = one.subject == "Speed" and isinstance(rate, float) and least is not None and rate >= least
-    return {
-        **one._asdict(),
-        "hops": [hop._asdict() for hop in one.hops],
-        "filter": filter_of(least) if passed and least is not None else None,
-    }
+    passed_by = filter_of(least) if passed and least is not None else None
+    found: dict[str, Any] = plain(
+        {**one._asdict(), "hops": [hop._asdict() for hop in one.hops], "filter": passed_by}
+    )  # fmt: skip
+    return found
 
 
 def overlay(samples: Iterable[Sample]) -> list[dict[str, Any]]:

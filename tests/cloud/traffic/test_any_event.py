@@ -126,7 +126,7 @@ def look_at_all(made: Office) -> None:
         assert (await get(app, "/api/cases.csv"))[0] == 200
 
     asyncio.run(look())
-    read(dumps(Telling(made).news(NOW)))
+    read(json.dumps(Telling(made).news(NOW)))
 
 
 @settings(max_examples=40, deadline=None)
