@@ -314,11 +314,11 @@ class TrafficControl:
         self.stretches.forget(plate)
         self.measured.forget_driver(plate)
 
-    def forget_vehicles(self, vehicles: Iterable[str]) -> None:
-        """Pseudonyms of a driver whose data are erased: where they were, and what no case needs."""
+    def forget_vehicles(self, plate: str, vehicles: Iterable[str]) -> None:
+        """Of a driver whose data are erased, and its pseudonyms: where they were, and what no case needs."""
         names = set(vehicles)
         self.whereabouts.erase(names)
-        self.measured.erase(names, [(one.plate, time) for one in self.stretches.open() for time in one.evidence])
+        self.measured.erase(plate, names, [(one.plate, time) for one in self.stretches.open() for time in one.evidence])
 
     def accounts(self) -> dict[str, Any]:
         return {**self.counters, "quarantined": dict(sorted(self.quarantined.items()))}

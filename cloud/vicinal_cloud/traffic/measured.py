@@ -77,13 +77,12 @@ class Measurements:
         for time in list(self._known.get(plate, ())):
             self._drop(plate, time)
 
-    def erase(self, vehicles: Iterable[str], held: Iterable[tuple[str, int]]) -> None:
-        """All of these vehicles but what cases hold: plates and times."""
-        kept = set(held)
-        for vehicle in vehicles:
-            for time, plate in list(self._times.get(vehicle, ())):
-                if (plate, time) not in kept:
-                    self._drop(plate, time)
+    def erase(self, plate: str, vehicles: Iterable[str], held: Iterable[tuple[str, int]]) -> None:
+        """All of a driver and its pseudonyms but what cases hold: plates and times."""
+        own = {(plate, time) for time in self._known.get(plate, ())}
+        own |= {(one, time) for vehicle in vehicles for time, one in self._times.get(vehicle, ())}
+        for one, time in own - set(held):
+            self._drop(one, time)
 
     def _drop(self, plate: str, time: int) -> None:
         gone = self._known.get(plate, {}).pop(time, None)

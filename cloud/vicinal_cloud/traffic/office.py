@@ -256,7 +256,7 @@ class Office:
         names = set(vehicles) | self.store.vehicles_of(plate)
         found = self.store.erase(plate, names)
         self.recent.forget(plate, found.held)
-        self.control.forget_vehicles(names)
+        self.control.forget_vehicles(plate, names)
         self.paths.erase(names)
         return found
 

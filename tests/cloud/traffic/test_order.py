@@ -175,6 +175,8 @@ def test_an_erased_driver_is_not_judged_worse() -> None:
     made = control(reach_m=400)
     made.receive(location(TOWN, LON, NOW), "m1", NOW)
     assert made.receive(speed(45.0, NOW), "m1", NOW) == "within"
-    made.forget_vehicles(["car-1/can"])
-    assert len(made.measured) == 0
+    assert made.receive(speed(70.0, NOW + 400), "m1", NOW + 400) == "over"
+    assert made.receive(speed(45.0, NOW + 450, vehicle="p-other"), "m1", NOW + 450) == "within"
+    made.forget_vehicles("00D1234", ["car-1/can"])
+    assert len(made.measured) == 1  # that of the case
     assert made.receive(speed(45.0, NOW + 500), "m1", NOW + 500) == "within"
