@@ -72,7 +72,7 @@ def about_file(path: Path, read: Read) -> Any:
 
 
 class _Term(NamedTuple):
-    """A part of what is asked, without which no row is kept."""
+    """All that is asked of one column, without which no row is kept."""
 
     column: int
     node: Node
@@ -117,14 +117,15 @@ def _terms(form: Form, condition: Filter | None, bounds: tuple[Bound, ...]) -> l
         whole = condition.node
         nodes += whole.terms if isinstance(whole, And) and not isinstance(whole, Or) else [whole]
     places = {name: at for at, (name, kind) in enumerate(form.columns) if kind not in (BOOL, BYTES)}
-    found = []
+    found: dict[int, list[Node]] = {}
     for node in nodes:
         if isinstance(node, In) or (isinstance(node, Compare) and type(node.value) is not Name):
             name: Name = node.name
             column = places.get("$" + name.ident if name.kind == ATTRIBUTE else name.ident)
             if column is not None and name.kind != SUBJECT:
-                found.append(_Term(column, node))
-    return found
+                found.setdefault(column, []).append(node)
+    # Together: each end of a range may keep most rows, where both keep few.
+    return [_Term(column, And(tuple(some)) if len(some) > 1 else some[0]) for column, some in found.items()]
 
 
 class File:

@@ -5,7 +5,8 @@
     GET  /api/network                 the town, GeoJSON
     GET  /api/state                   vehicles, monitors with what their signs show, areas with their limits, counters
     GET  /api/at?time=MS              the same as it was then, with cases and the last events: the time slider
-                                      (history.py)                                    /api/span: from when to when
+                                      (history.py); &event=NUMBER: when this one had come, and no later one of that
+                                      millisecond                                     /api/span: from when to when
     GET  /api/limits                  POST {"area": "old-town", "value": 30, "who": ..., "hours": "Mo-Fr 07:30-16:30"}
     GET  /api/cases[.csv|.geojson]    ?state=fined; /api/cases/7 with its evidence
     POST /api/cases/7                 {"state": "appealed", "who": ..., "note": ...}
@@ -35,7 +36,7 @@ from vicinal.errors import LocalProtocolError
 from . import page, views
 from .cases import Case
 from .export import to_csv, to_geojson
-from .history import FRESH_MS, state_at
+from .history import FRESH_MS, began, state_at
 from .limits import Hours
 from .live import Audience
 from .office import Office
@@ -124,14 +125,15 @@ class _Api:
         )
 
     async def at(self, request: Request) -> Response:
-        return JSONResponse(state_at(self.office, _number(request, "time")))
+        event = _number(request, "event") if "event" in request.query_params else None
+        return JSONResponse(state_at(self.office, _number(request, "time"), event))
 
     async def overlay(self, request: Request) -> Response:
         return JSONResponse({"samples": views.overlay(self.office.watch.samples)})
 
     async def span(self, request: Request) -> Response:
-        first, last = self.office.store.span()
-        return JSONResponse({"first": first, "last": last, "now": self.office.now()})
+        _, last = self.office.store.span()
+        return JSONResponse({"first": began(self.office), "last": last, "now": self.office.now()})
 
     async def limits(self, request: Request) -> Response:
         rules = [

@@ -120,6 +120,9 @@ class Paths:
     def last(self) -> int:
         return next(reversed(self._paths), 0)
 
+    def get(self, number: int) -> Path | None:
+        return self._paths.get(number)
+
     def after(self, number: int, count: int) -> list[Path]:
         """Those after the one with this number, the oldest first."""
         first = max(number + 1, next(iter(self._paths), 1))
