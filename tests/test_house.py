@@ -56,7 +56,8 @@ DRIVERS |= {
 # Of edge, the agent: all of it runs on boards, but what ends in _cpython.py. Its shells may also have what waits.
 AGENT = "edge/vicinal_edge/agent"
 SHELLS = {
-    f"{AGENT}/{name}.py" for name in ("board", "link", "loop", "main", "slots", "update_files", "kept", "over_the_air")
+    f"{AGENT}/{name}.py"
+    for name in ("board", "link", "loop", "main", "slots", "update_files", "update_rom", "kept", "over_the_air")
 }
 IN_SHELLS = {"socket", "select", "time", "os", "hashlib", "machine", "network", "bluetooth", "esp32", "vfs"}
 

@@ -18,7 +18,9 @@ __all__ = ["image", "image_of"]
 def image(tree: Path) -> bytes:
     if not tree.is_dir():
         raise NotADirectoryError(f"{tree} is no folder")
-    return image_of({path.relative_to(tree).as_posix(): path.read_bytes() for path in tree.rglob("*") if path.is_file()})
+    return image_of(
+        {path.relative_to(tree).as_posix(): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
+    )
 
 
 def image_of(files: Mapping[str, bytes]) -> bytes:

@@ -3,6 +3,7 @@
 files = UpdateFiles(slots)           see slots.py
 files.begin_manifest()               or begin(NAME), then write(data) and close()
 files.lines()                        of the manifest but the first
+files.expect(file)                   it is brought next, if it is not there
 files.digest(NAME)                   bytes and SHA-256 of a file there; True: of the one that runs; -1: there is none
 files.seal(version, files)           everything is there: the slot is a release
 """
@@ -123,7 +124,11 @@ class UpdateFiles:
 
     # Room
 
-    def room_of(self, size: int) -> int:
+    def room_of(self, file: "File") -> int:
+        """Asked for each file, in the order of the manifest, after free()."""
+        return self._blocks_of(file.size)
+
+    def _blocks_of(self, size: int) -> int:
         """A file takes whole blocks, and one for what is known of it."""
         return (size // self._block + 1) * self._block
 
@@ -136,8 +141,11 @@ class UpdateFiles:
         self._block = min(4096, found[0])
         free: int = found[1] * found[4]
         for name in self._slots.disk.files(self._slots.path(self._slot)):
-            free += self.room_of(os.stat(self._path(name))[6])
+            free += self._blocks_of(os.stat(self._path(name))[6])
         return free
+
+    def expect(self, file: "File") -> None:
+        pass
 
     # The slot
 

@@ -86,9 +86,9 @@ class VirtualDevice:
         at: tuple[int, int] = (0, 0),
         wifi: dict[str, str] | None = None,
     ) -> None:
-        """`heap`, `flash` and `rom` in bytes: a firmware has a ROMFS of `rom`, or none. `link` is a name for the port that stays, whatever pty it is. `can` and `ble`
-        are names of a virtual bus and a virtual radio, `at` where it is (1e-7 degrees). `wifi` are networks and their
-        passwords, None: any will do."""
+        """`heap`, `flash` and `rom` in bytes: its firmware has a ROMFS of `rom`, or none. `link` is a name for the port
+        that stays, whatever pty it is. `can` and `ble` are names of a virtual bus and a virtual radio, `at` where it is
+        (1e-7 degrees). `wifi` are networks and their passwords, None: any will do."""
         self.board = boards.board(board)
         if self.board.kind != "micropython":
             raise LocalProtocolError(f"board {board!r} runs Linux: a virtual device is one of MicroPython's")

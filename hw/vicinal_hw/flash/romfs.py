@@ -5,15 +5,15 @@
     at, head = layout.place("lib/vicinal/event.mpy", 4711)
     layout.total                                    bytes of the image
 
-From a ROMFS MicroPython 1.25 and later runs bytecode where it lies, in flash, and copies nothing into the heap. An image
-is records in records, all of kind, length and payload:
+From a ROMFS MicroPython 1.25 and later runs bytecode where it lies, in flash, and copies nothing into the heap. It is
+an image of records in records, all of kind, length and payload:
 
     image      header │ length │ entries
     entry      5 │ length │ name's length │ name │ 2 │ length │ bytes        a file
                4 │ length │ name's length │ name │ entries                   a folder
 
-Numbers have seven bits a byte, the highest first, the upper bit set in all but the last. Lengths have always three bytes
-here: so what stands before a file can be said before the others are there, by a device that has no room for all of it.
+Numbers have seven bits a byte, the highest first, the upper bit set in all but the last. Lengths always have three
+bytes here: so what stands before a file is known before the others are there, to a device with no room for all of it.
 """
 
 __all__ = ["HEADER", "Layout"]
@@ -57,10 +57,10 @@ class Layout:
         """Where the records before the next file begin, and these; its bytes follow them."""
         at, parts = self._at, name.split("/")
         head = b"" if at else HEADER + _length(self._entries)
-        depth, most = 0, min(len(self._open), len(parts) - 1)
-        while depth < most and self._open[depth] == parts[depth]:
-            depth += 1
-        for depth in range(depth, len(parts) - 1):
+        same, most = 0, min(len(self._open), len(parts) - 1)
+        while same < most and self._open[same] == parts[same]:
+            same += 1
+        for depth in range(same, len(parts) - 1):
             path = "/".join(parts[: depth + 1])
             head += bytes([_FOLDER]) + _length(self._folders[path]) + _named(parts[depth])
         named = _named(parts[-1])

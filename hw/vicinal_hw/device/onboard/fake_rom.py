@@ -1,4 +1,4 @@
-"""A fake of the ROMFS partition that a board's MicroPython may have: a file of the host's, mapped into memory as flash is.
+"""A fake of the ROMFS partition that a board may have: a file of the host's, mapped into memory as flash is.
 
     rom_ioctl(1)          how many there are
     rom_ioctl(2, 0)       the partition: blocks to erase and to program, and a buffer with what is there
@@ -8,8 +8,8 @@ MicroPython's own VfsRom. Like flash: erasing sets the bits of a block, programm
 are torn when the power goes.
 """
 
-import ffi
 import fake_flash
+import ffi
 import uctypes
 import vfs as _vfs
 
@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+BLOCK: int = fake_flash.SIZE
 _EINVAL = 22
 _READ_WRITE, _BOTH, _SHARED = 2, 3, 1
 _memory: "Any" = None
@@ -25,14 +26,14 @@ _partition: "Any" = None
 
 class RomPartition(memoryview):  # type: ignore[misc] # MicroPython's can have children, and they are buffers
     def readblocks(self, number: int, into: bytearray, offset: int = 0) -> None:
-        at = number * fake_flash.SIZE + offset
+        at = number * BLOCK + offset
         into[:] = _memory[at : at + len(into)]
 
     def writeblocks(self, number: int, data: "Any", offset: "int | None" = None) -> None:
         if offset is None:
             self._erase(number)
             offset = 0
-        at, length, cut = number * fake_flash.SIZE + offset, len(data), fake_flash.power_goes()
+        at, length, cut = number * BLOCK + offset, len(data), fake_flash.power_goes()
         if at + length > len(_memory):
             raise OSError(_EINVAL)
         for each in range(length // 2 if cut else length):
@@ -42,9 +43,9 @@ class RomPartition(memoryview):  # type: ignore[misc] # MicroPython's can have c
             fake_flash.power_off()
 
     def _erase(self, number: int) -> None:
-        cut, at = fake_flash.power_goes(), number * fake_flash.SIZE
-        blank = b"\xff" * (fake_flash.SIZE // 2)
-        if at + fake_flash.SIZE > len(_memory):
+        cut, at = fake_flash.power_goes(), number * BLOCK
+        blank = b"\xff" * (BLOCK // 2)
+        if at + BLOCK > len(_memory):
             raise OSError(_EINVAL)
         _memory[at : at + len(blank)] = blank
         if cut:
@@ -54,7 +55,9 @@ class RomPartition(memoryview):  # type: ignore[misc] # MicroPython's can have c
     def ioctl(self, what: int, value: int) -> int:
         if what == fake_flash.ERASE:
             self._erase(value)
-        return {fake_flash.COUNT: len(_memory) // fake_flash.SIZE, fake_flash.BLOCK_SIZE: fake_flash.SIZE}.get(what, 0)
+        if what == fake_flash.COUNT:
+            return len(_memory) // BLOCK
+        return BLOCK if what == fake_flash.BLOCK_SIZE else 0
 
 
 class Vfs:
