@@ -55,6 +55,7 @@ _KNOWN = {
     *("path", "brokers", "filter", "startingoffsets", "endingoffsets", "maxoffsetspertrigger", "failondataloss"),
     *("mode", "columns", "token", "tokenfile", "ca", "cert", "key", "timeout", "offsetsperpartition"),
     *("name", "batch", "subject", "scopes"),  # of the writer
+    "without",  # of events.py: {log: {segment: forms that are read there, or null for all of it}}
 }
 
 
@@ -163,6 +164,14 @@ class Settings:
             low, high = start.get(where, 0), end.get(where, 0)
             if low < high:
                 pieces += log_at(where, self.options).plan(low, high, self.sidecars, self.piece or PIECE)
+        without = json.loads(self.options.get("without", "{}"))
+        if without:
+            elsewhere = [without[piece.log].get(piece.segment, ()) for piece in pieces]
+            pieces = [
+                piece._replace(without=tuple(forms) or None)
+                for piece, forms in zip(pieces, elsewhere)
+                if forms is not None
+            ]
         if not shares:
             pieces = [piece._replace(segment="", shares=-1) if piece.shares >= 0 else piece for piece in pieces]
         return [VicinalPartition(piece) for piece in pieces]
