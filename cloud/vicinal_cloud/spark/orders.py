@@ -28,7 +28,7 @@ from vicinal.filter._match_cpython import OPERATORS
 from .conditions import Bound, may_match, may_select, names_in, select, share_of
 from .forms import BOOL, BYTES, INT, TEXT, Block, Form, concatenated
 
-__all__ = ["Read", "about_file", "best_of", "file_name", "write"]
+__all__ = ["Read", "about_file", "best_of", "file_name", "parquet_name", "write"]
 
 _META = ("offset", "received", "producer", "seq")
 _META_COLUMNS = ("_offset", "_received_ms", "_producer", "_seq")
@@ -54,6 +54,11 @@ class Read:
 
 def file_name(form: int, column: int | None = None) -> str:
     return f"{form}.parquet" if column is None else f"{form}.by-{column}.parquet"
+
+
+def parquet_name(column: str) -> str:
+    """In the files. A parameter may be called as one of ours is: Parquet's names must differ."""
+    return _META[_META_COLUMNS.index(column)] if column in _META_COLUMNS else f"p.{column}"
 
 
 def about_file(path: Path, read: Read) -> Any:
