@@ -31,8 +31,9 @@ from pyspark.sql.types import StructType
 from .conditions import decided
 from .forms import INT, TEXT, Form
 from .infer import TYPES, infer_schema
-from .logs import DirectoryLog, log_at
+from .logs import DirectoryLog, Piece, log_at
 from .orders import file_name, parquet_name
+from .sidecar import Sidecar
 from .source import Settings, register
 from .table import ERROR, META, Column, columns_of_schema, wrong
 
@@ -58,9 +59,9 @@ class _Scan(NamedTuple):
 
 
 class _File(NamedTuple):
-    log: str
-    segment: str
+    piece: Piece
     number: int
+    """of the form"""
     path: Path
     rows: int
 
@@ -83,28 +84,9 @@ def events(spark: "SparkSession", schema: "str | StructType | None" = None, **op
     by_name: dict[str, DirectoryLog] = {log.name: log for log in logs}
     pieces = [partition.piece for partition in settings.plan(start, end)]
     sidecars = {piece: by_name[piece.log].whole_sidecar(piece) for piece in pieces}
-    scans: dict[_Scan, list[_File]] = {}
-    for piece, sidecar in sidecars.items():
-        for number, form in enumerate(() if sidecar is None else sidecar.forms):
-            if sidecar is not None and not _alike(form) and _chosen(form, settings):
-                file = _File(
-                    piece.log,
-                    piece.segment,
-                    number,
-                    sidecar.folder / file_name(number),
-                    sidecar.files[number].num_rows,
-                )
-                scans.setdefault(_scan(piece.log, form, columns), []).append(file)
-    most = sorted(scans, key=lambda scan: -sum(file.rows for file in scans[scan]))[:MAX_SCANS]
-    taken = {(file.log, file.segment, file.number) for scan in most for file in scans[scan]}
-    without: dict[str, dict[str, list[int] | None]] = {name: {} for name in by_name}
-    for piece, sidecar in sidecars.items():
-        if sidecar is not None:
-            here = [number for number in range(len(sidecar.forms)) if (piece.log, piece.segment, number) in taken]
-            nothing = [number for number, form in enumerate(sidecar.forms) if _chosen(form, settings) is False]
-            all_of_it = len(here) + len(nothing) == len(sidecar.forms) and not sidecar.loose and not sidecar.damaged
-            without[piece.log][piece.segment] = None if all_of_it else here
-    frames = [_frame(spark, scan, [file.path for file in scans[scan]], columns) for scan in most]
+    scans = _scans(sidecars, settings, columns)
+    without = _without(sidecars, scans, settings)
+    frames = [_frame(spark, scan, [file.path for file in files], columns) for scan, files in scans.items()]
     if not frames or any(without[piece.log].get(piece.segment, []) is not None for piece in pieces):
         frames.append(reader.option("without", json.dumps(without)).load())
     return reduce(lambda one, other: one.unionAll(other), frames)
@@ -124,15 +106,42 @@ def _chosen(form: Form, settings: Settings) -> bool | None:
     return True if settings.condition is None else decided(form, settings.condition)
 
 
-def _scan(log: str, form: Form, columns: Sequence[Column]) -> _Scan:
+def _scans(
+    sidecars: "Mapping[Piece, Sidecar | None]", settings: Settings, columns: Sequence[Column]
+) -> dict[_Scan, list[_File]]:
     names = {column.name for column in columns}
-    # A parameter may be called as a column of the log is, which then is what is meant.
-    kinds = {name: kind for name, kind in form.columns if name in names and name not in META}
-    return _Scan(
-        log if "_log" in names else "",
-        form.subject if "subject" in names else "",
-        tuple(sorted(kinds.items())),
-    )
+    found: dict[_Scan, list[_File]] = {}
+    for piece, sidecar in sidecars.items():
+        if sidecar is None:
+            continue
+        for number, form in enumerate(sidecar.forms):
+            if _chosen(form, settings) and not _alike(form):
+                # A parameter may be called as a column of the log is, which then is what is meant.
+                kinds = {name: kind for name, kind in form.columns if name in names and name not in META}
+                scan = _Scan(
+                    piece.log if "_log" in names else "",
+                    form.subject if "subject" in names else "",
+                    tuple(sorted(kinds.items())),
+                )
+                path, rows = sidecar.folder / file_name(number), sidecar.files[number].num_rows
+                found.setdefault(scan, []).append(_File(piece, number, path, rows))
+    most = sorted(found, key=lambda scan: -sum(file.rows for file in found[scan]))[:MAX_SCANS]
+    return {scan: found[scan] for scan in most}
+
+
+def _without(
+    sidecars: "Mapping[Piece, Sidecar | None]", scans: Mapping[_Scan, list[_File]], settings: Settings
+) -> dict[str, dict[str, list[int] | None]]:
+    """By log and segment, the forms that are scanned; None where nothing else is wanted of it."""
+    scanned = {(file.piece, file.number) for files in scans.values() for file in files}
+    found: dict[str, dict[str, list[int] | None]] = {piece.log: {} for piece in sidecars}
+    for piece, sidecar in sidecars.items():
+        if sidecar is not None:
+            wanted = [number for number, form in enumerate(sidecar.forms) if _chosen(form, settings) is not False]
+            here = [number for number in wanted if (piece, number) in scanned]
+            nothing_else = here == wanted and not sidecar.loose and not sidecar.damaged
+            found[piece.log][piece.segment] = None if nothing_else else here
+    return found
 
 
 def _alike(form: Form) -> bool:

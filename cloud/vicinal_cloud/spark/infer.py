@@ -103,7 +103,10 @@ def _count(event: Event, seen: dict[str, "Counter[str]"]) -> None:
     for name, value in [*event.params.items(), *(("$" + name, value) for name, value in event.attrs.items())]:
         kind = _PYTHON.get(type(value))
         if kind is not None:
-            seen.setdefault(name, Counter())[kind] += 1
+            counts = seen.get(name)
+            if counts is None:  # one made for every value was a third of the time
+                counts = seen[name] = Counter()
+            counts[kind] += 1
 
 
 def _common(kinds: "Counter[str]") -> str:

@@ -1,5 +1,6 @@
 """The data source `vicinal`: event logs as tables, of now and of before (DESIGN 7).
 
+    events(spark, path="b1.log")                            in a batch: events.py, with these options
     register(spark)
     spark.read.format("vicinal").option("path", "b1.log").load()
     spark.readStream.format("vicinal").option("brokers", "tcp://127.0.0.1:7447").option("filter", "rate > 30").load()

@@ -81,7 +81,8 @@ def _measured(
     first = _spent(lambda: events_of(spark, path=str(log)))
     ours(_SCHEMA)().write.parquet(str(place / "parquet"))
     sources: dict[str, Callable[[], DataFrame]] = {
-        "events": lambda: events_of(spark, path=str(log)),
+        "events": lambda: events_of(spark, _NAMED, path=str(log)),
+        "learned": lambda: events_of(spark, path=str(log)),
         "ours": ours(_NAMED),
         "every": ours(_SCHEMA),
         "parquet": lambda: spark.read.parquet(str(place / "parquet")),
@@ -91,7 +92,8 @@ def _measured(
     by_row = min(_spent(plain) for _ in range(2))
     rate = {name: events / one.wall for name, one in best.items()} | {"rows": row_events / by_row.wall}
     for name, what in (
-        ("events", "`events`, the columns learned"),
+        ("events", "`events`, the columns it needs named"),
+        ("learned", "`events`, the columns learned from the log"),
         ("ours", 'format("vicinal"), the columns it needs named'),
         ("every", 'format("vicinal"), every column asked for'),
     ):
