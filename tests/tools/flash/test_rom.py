@@ -12,6 +12,7 @@ from tools.flash.test_flash import ESP32, KIB, SOAK, changed, config_of, flash, 
 
 from vicinal_edge.agent.slots import ROM_BOOT, ROM_LEAST
 from vicinal_hw.device import VirtualDevice
+from vicinal_hw.flash.romfs import HEADER
 from vicinal_tools.bench import flashed
 from vicinal_tools.flash import errors, link, release, room
 from vicinal_tools.flash.configuration import prepare
@@ -255,3 +256,32 @@ def test_power_goes_while_it_is_written(
             assert done.hello["version"] == "2"
         assert device.cuts >= 2, writes
         assert flash(device, stand_in(built, "2"), configuration).hello["version"] == "2"
+
+
+def test_the_boot_part_is_none_before_it_is_whole(
+    tmp_path: Path, built: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was is no image before anything of it is erased; what it is to be is none before all of it is there."""
+    old = Release("1", {}, dict(built.boot) | {"slots.mpy": built.boot["slots.mpy"] + b"\0" * 5000})
+    path = tmp_path / "device" / "rom.bin"
+    seen: list[bytes] = []
+    with make(tmp_path) as device:
+        device.wait_for(">>> ")
+        flash(device, Release("1", stand_in(built, "1").files, old.boot), config_of(tmp_path))
+        assert path.read_bytes().startswith(old.boot_image)
+        real = link.Link.run
+
+        def run(self: link.Link, text: str) -> str:
+            said = real(self, text)
+            if "rom.device" in text:
+                seen.append(path.read_bytes()[:ROM_BOOT])
+            return said
+
+        monkeypatch.setattr(link.Link, "run", run)
+        flash(device, stand_in(built, "2"), config_of(tmp_path))
+    images = [one for one in seen if one.startswith(HEADER)]
+    assert len(images) < len(seen)
+    for one in images:
+        assert one.startswith((old.boot_image, built.boot_image))
+    assert [one for one in seen if one.startswith(bytes(len(HEADER)) + old.boot_image[len(HEADER) :])]
+    assert seen[-1].startswith(built.boot_image)

@@ -57,6 +57,8 @@ def write_boot(link: Link, image: bytes, block: int, room: int) -> None:
     wanted = hashlib.sha256(image).hexdigest()
     if _boot_digest(link, 0, len(image)) == wanted:
         return
+    # Before anything is erased: of an erasure that is cut off the first bytes may be left, and they alone.
+    _program(link, 0, bytes(_MAGIC), block)
     for number in range(-(-len(image) // block)):
         link.run(f"_s.rom.device.ioctl(6, {number}); _fed()")
     for at in range(0, len(image), CHUNK):
