@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
 
-from .cases import Case, Step, case_of, moved
+from .cases import Case, Step, case_of, fined, moved
 from .limits import Limit, Limits, Rule
 from .network import Network, Position
 from .reports import DUPLICATE, MALFORMED, Malformed, Report, Rules, check, read
@@ -189,7 +189,7 @@ class TrafficControl:
         for stretch in self.stretches.finished(now):
             case = self._cases.pop(stretch.number)
             if case.state == "open":
-                case = moved(case, "fined", now, "traffic control")
+                case = fined(case, now)
                 self._changes.cases.append(case)
                 found.append(case)
         return found
@@ -197,20 +197,23 @@ class TrafficControl:
     def next_timeout(self) -> int | None:
         return self.stretches.next_timeout()
 
-    def void(self, number: int, now: int, who: str, note: str) -> Case | None:
-        """Of one that is still open; None: it is not, so the store has it."""
-        case = self._cases.get(number)
-        if case is None:
-            return None
-        self._cases[number] = case = moved(case, "void", now, who, note)
+    def holds(self, number: int) -> bool:
+        """Whether reports may still be added to it: whatever becomes of it then becomes of it here."""
+        return number in self._cases
+
+    def move(self, number: int, state: str, now: int, who: str, note: str = "") -> Case:
+        """Of one that is held here."""
+        case = self._cases[number] = moved(self._cases[number], state, now, who, note)
+        self.stretches.of(number).void = case.state == "void"
         self._changes.cases.append(case)
         return case
 
     def open_cases(self) -> list[Case]:
-        return [self._cases[number] for number in sorted(self._cases)]
+        return [case for _, case in sorted(self._cases.items()) if case.state == "open"]
 
     def recall(self, stretch: Stretch, steps: tuple[Step, ...]) -> None:
-        """A case that was open before a restart."""
+        """A case that was open before a restart, or void and may be added to."""
+        stretch.void = steps[-1].state == "void"
         self.stretches.recall(stretch)
         self._cases[stretch.number] = case_of(stretch, self.settings.tariff, steps)
 

@@ -216,10 +216,11 @@ class Office:
     # Cases
 
     def move(self, number: int, state: str, who: str, note: str) -> Case:
-        """An open case may be made void; every other step is of one that is not open."""
-        case = self.control.void(number, self.now(), who, note) if state == "void" else None
-        self._save()
-        if case is None:
+        """A case to which reports may still be added is the core's; the others the store has."""
+        if self.control.holds(number):
+            case = self.control.move(number, state, self.now(), who, note)
+            self._save()
+        else:
             case = self.store.move(number, state, self.now(), who, note)
             self.recent.put(case)
         return case

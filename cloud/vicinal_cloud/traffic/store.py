@@ -105,12 +105,13 @@ class Store:
         return self._get("offset")
 
     def restore(self, control: TrafficControl) -> None:
-        """Limits that were set, and cases that were open, from before a restart."""
+        """Limits that were set, and cases that were open, from before a restart. Void ones too: those to which nothing
+        can be added any more the core forgets at its next timeout."""
         for rule in self.rules():
             control.limits.add(rule)
         control.stretches.next_number = self._get("next case") or 1
         with self._engine.connect() as connection:
-            found = connection.execute(sql.select(tables.cases).where(tables.cases.c.state == "open"))
+            found = connection.execute(sql.select(tables.cases).where(tables.cases.c.state.in_(("open", "void"))))
             for row in found.mappings().all():
                 stretch = Stretch(row["number"], row["plate"])
                 for one in _evidence_of(connection, row["number"]):

@@ -11,9 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from vicinal.event import Event
+from vicinal_cloud.broker.client import Delivery
 from vicinal_cloud.traffic import Area, Monitor, Network, Road, Rules, Settings, TrafficControl
+from vicinal_cloud.traffic.api import make_app
+from vicinal_cloud.traffic.config import Config
+from vicinal_cloud.traffic.office import Office
+from vicinal_cloud.traffic.store import Retention, Store
 
 LAT, LON = 533_400_000, -62_600_000
 NOW = 1_780_000_000_000  # 2026-05-28 20:26:40 UTC, a Thursday
@@ -93,3 +99,51 @@ def postgresql() -> Iterator[str]:
         finally:
             server.terminate()
             server.wait(60)
+
+
+class Hands:
+    """In place of a client of the overlay: its clock, which a test sets."""
+
+    def __init__(self, now: int) -> None:
+        self.time = now
+
+    def now(self) -> int:
+        return self.time
+
+
+class Bureau:
+    """An office that is connected to nothing: what comes is put into its hands, and what time it is."""
+
+    def __init__(self, url: str = "sqlite://", **settings: Any) -> None:
+        rules = Rules(late_ms=settings.pop("late_ms", 30_000))
+        made = Settings(rules=rules, **settings)
+        config = Config(
+            "tc", network(), "tcp://127.0.0.1:1", None, "siena", "air-{monitor}", 216, url, {}, None, made,
+            Retention(), {},
+        )  # fmt: skip
+        self.store = Store(url)
+        self.hands: Any = Hands(NOW)
+        self.office = Office(config, self.store)
+        self.office._client = self.hands
+        self.pages = TestClient(make_app(self.office), raise_server_exceptions=False)
+        self._offset = self.store.offset() or 0
+
+    def hear(self, event: Event, at: int | None = None) -> str:
+        """As from the durable subscription."""
+        if at is not None:
+            self.hands.time = at
+        self._offset += 1
+        return self.office.receive(Delivery(event, self._offset - 1, (), self.hands.time))
+
+    def pass_time(self, now: int) -> None:
+        """What the office does now and then."""
+        self.hands.time = now
+        self.office.control.handle_timeout(now)
+        self.office._save()
+
+    def post(self, path: str, **body: Any) -> tuple[int, Any]:
+        answer = self.pages.post(path, json=body)
+        return answer.status_code, answer.json()
+
+    def close(self) -> None:
+        self.store.close()
