@@ -26,7 +26,7 @@ from .stretches import Evidence, Stretch, Stretches
 from .tariff import DEFAULT, Tariff
 from .whereabouts import Sighting, Whereabouts
 
-__all__ = ["Changes", "Quarantined", "Settings", "TrafficControl"]
+__all__ = ["Changes", "Quarantined", "Settings", "TrafficControl", "no_changes"]
 
 
 class Settings(NamedTuple):
@@ -66,6 +66,18 @@ class Changes(NamedTuple):
     def __bool__(self) -> bool:
         return any(self)
 
+    def then(self, later: "Changes") -> "Changes":
+        """Both as one: of a case its last state, and no more of those that have become part of another."""
+        made = [before + after for before, after in zip(self, later, strict=True)]  # type: ignore[operator]
+        both = Changes(*made)
+        gone = {number for number, _ in both.merged}
+        last = {case.number: case for case in both.cases if case.number not in gone}
+        return both._replace(cases=list(last.values()))
+
+
+def no_changes() -> Changes:
+    return Changes([], [], [], [], [], [])
+
 
 class TrafficControl:
     def __init__(self, network: Network, settings: Settings | None = None, next_case: int = 1) -> None:
@@ -81,7 +93,7 @@ class TrafficControl:
         self.whereabouts = Whereabouts()
         self._seen = Seen(late)
         self._cases: dict[int, Case] = {}
-        self._changes = Changes([], [], [], [], [], [])
+        self._changes = no_changes()
 
     # Limits
 
@@ -218,11 +230,9 @@ class TrafficControl:
         self._cases[stretch.number] = case_of(stretch, self.settings.tariff, steps)
 
     def changes(self) -> Changes:
-        """Since the last time."""
-        found, self._changes = self._changes, Changes([], [], [], [], [], [])
-        last: dict[int, Case] = {case.number: case for case in found.cases}
-        gone = {number for number, _ in found.merged}
-        return found._replace(cases=[case for case in last.values() if case.number not in gone])
+        """Since the last time; who has asked keeps them (`then`) until they are saved."""
+        found, self._changes = self._changes, no_changes()
+        return no_changes().then(found)
 
     def forget(self, plate: str) -> None:
         """A driver whose data are erased."""

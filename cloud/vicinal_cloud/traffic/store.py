@@ -5,14 +5,19 @@
 `save` takes what the core has changed and how far the event log was read, in one transaction: after a crash the office
 goes on from there, and nothing is missing and nothing twice. Vehicles that were not over a limit are here only as
 pseudonyms, for as long as `retain` leaves them.
+
+Everything here raises StoreAway while the database cannot be had (it starts anew, its disk is full, somebody has locked
+it): who asks again later may be luckier. No message has the values of a statement in it: plates are among them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from vicinal.errors import LocalProtocolError
 
@@ -23,14 +28,24 @@ from .limits import Hours, Rule
 from .stretches import Evidence, Stretch
 from .whereabouts import Sighting
 
-__all__ = ["Held", "NoSuchCase", "Retention", "Store", "StoreError"]
+__all__ = ["Held", "NoSuchCase", "Retention", "Sign", "Store", "StoreAway", "StoreError"]
 
 DAY_MS = 86_400_000
+CONNECT_S = 5
+"""that a server may take to answer: the office waits for it"""
 _PENDING = ("open", "fined", "appealed", "upheld")
+
+
+Sign = tuple[str, int | None, list[int]]
+"""a monitor, what it shows, and which limits it may have subscriptions for"""
 
 
 class StoreError(LocalProtocolError):
     """The database cannot be used; the message says which and why."""
+
+
+class StoreAway(StoreError):
+    """For now: it is worth to try again."""
 
 
 class NoSuchCase(LocalProtocolError):
@@ -63,23 +78,51 @@ class Store:
             if parsed.get_backend_name() not in ("sqlite", "postgresql"):
                 raise StoreError(f"database {url!r}: want sqlite:///FILE or postgresql+psycopg://...")
             memory = parsed.get_backend_name() == "sqlite" and not parsed.database
+            self.name = _without_password(url)
             kind: dict[str, Any] = {}
+            if parsed.get_backend_name() == "postgresql":
+                kind = {"connect_args": {"connect_timeout": CONNECT_S}}
             if memory:  # one connection for all threads: each would have a database of its own
                 kind = {"poolclass": sql.StaticPool, "connect_args": {"check_same_thread": False}}
-            self._engine = sql.create_engine(parsed, **kind)
+            self._engine = sql.create_engine(parsed, pool_pre_ping=True, hide_parameters=True, **kind)
             if parsed.get_backend_name() == "sqlite" and not memory:
                 sql.event.listen(self._engine, "connect", _durable)
             tables.metadata.create_all(self._engine)
         except (SQLAlchemyError, ImportError) as error:
-            raise StoreError(f"database {_without_password(url)}: {error}") from error
+            raise StoreError(f"database {_without_password(url)}: {_why(error)}") from error
 
     def close(self) -> None:
         self._engine.dispose()
 
+    def check(self) -> None:
+        """Whether it is there."""
+        with self._reading() as connection:
+            connection.execute(sql.select(1))
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._kindly(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """All of it or nothing."""
+        with self._kindly(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _kindly(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            lost = isinstance(error, DBAPIError) and error.connection_invalidated
+            away = lost or isinstance(error, OperationalError | InterfaceError | PoolTimeout)
+            raise (StoreAway if away else StoreError)(f"database {self.name}: {_why(error)}") from error
+
     # What the core has changed
 
-    def save(self, changes: Changes, offset: int | None = None) -> None:
-        with self._engine.begin() as connection:
+    def save(self, changes: Changes, offset: int | None = None, signs: Iterable[Sign] = ()) -> None:
+        with self._writing() as connection:
             for old, new in changes.merged:
                 connection.execute(
                     sql.update(tables.evidence).where(tables.evidence.c.number == old).values(number=new)
@@ -98,6 +141,8 @@ class Store:
             _write_sightings(connection, changes.sightings)
             if changes.cases:
                 _set(connection, "next case", max(case.number for case in changes.cases) + 1)
+            for sign in signs:
+                _write_sign(connection, *sign)
             if offset is not None:
                 _put(connection, "offset", offset)
 
@@ -110,7 +155,7 @@ class Store:
         for rule in self.rules():
             control.limits.add(rule)
         control.stretches.next_number = self._get("next case") or 1
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             found = connection.execute(sql.select(tables.cases).where(tables.cases.c.state.in_(("open", "void"))))
             for row in found.mappings().all():
                 stretch = Stretch(row["number"], row["plate"])
@@ -119,7 +164,7 @@ class Store:
                 control.recall(stretch, _steps_of(connection, row["number"]))
 
     def rules(self) -> list[Rule]:
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute(sql.select(tables.rules).order_by(tables.rules.c.id)).mappings().all()
         return [
             Rule(row["area"], row["value"], row["since"], None if row["hours"] is None else Hours.parse(row["hours"]),
@@ -127,17 +172,10 @@ class Store:
             for row in rows
         ]  # fmt: skip
 
-    def signs(self) -> list[tuple[str, int | None, list[int]]]:
-        """What monitors show, and which limits they may have subscriptions for."""
-        with self._engine.connect() as connection:
+    def signs(self) -> list[Sign]:
+        with self._reading() as connection:
             rows = connection.execute(sql.select(tables.signs)).mappings().all()
         return [(row["monitor"], row["shown"], row["standing"]) for row in rows]
-
-    def set_sign(self, monitor: str, shown: int | None, standing: list[int]) -> None:
-        with self._engine.begin() as connection:
-            connection.execute(sql.delete(tables.signs).where(tables.signs.c.monitor == monitor))
-            row = {"monitor": monitor, "shown": shown, "standing": list(standing)}
-            connection.execute(sql.insert(tables.signs), [row])
 
     # Cases
 
@@ -149,7 +187,7 @@ class Store:
             query = query.where(tables.cases.c.last >= since)
         if plate is not None:
             query = query.where(tables.cases.c.plate == plate)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             steps: dict[int, list[Step]] = {}
             for row in connection.execute(
                 sql.select(tables.steps).order_by(tables.steps.c.number, tables.steps.c.place)
@@ -161,12 +199,12 @@ class Store:
         """The last so many that had begun by then, as they are now."""
         column = tables.cases.c
         query = sql.select(tables.cases).where(column.first <= until).order_by(column.number.desc()).limit(count)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute(query).mappings().all()
             return [_case(row, _steps_of(connection, row["number"])) for row in reversed(rows)]
 
     def case(self, number: int) -> Case:
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             row = (
                 connection.execute(sql.select(tables.cases).where(tables.cases.c.number == number))
                 .mappings()
@@ -177,13 +215,13 @@ class Store:
             return _case(row, _steps_of(connection, number))
 
     def evidence(self, number: int) -> list[Evidence]:
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return _evidence_of(connection, number)
 
     def move(self, number: int, state: str, now: int, who: str, note: str = "") -> Case:
         """Fined, paid, appealed, upheld, void: cases.py. An open case is the core's."""
         case = moved(self.case(number), state, now, who, note)
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             _write_case(connection, case)
         return case
 
@@ -191,7 +229,7 @@ class Store:
 
     def quarantine(self, limit: int = 1000) -> list[Quarantined]:
         query = sql.select(tables.quarantine).order_by(tables.quarantine.c.id.desc()).limit(limit)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute(query).mappings().all()
         return [
             Quarantined(row["reason"], row["detail"], row["subject"], row["vehicle"], row["seq"], row["monitor"],
@@ -205,19 +243,19 @@ class Store:
         query = sql.select(tables.sightings).where(column.time >= since, column.time < until)
         if vehicles is not None:
             query = query.where(column.vehicle.in_(list(vehicles)))
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute(query.order_by(column.time, column.vehicle)).mappings().all()
         return [_sighting(row) for row in rows]
 
     def span(self) -> tuple[int | None, int | None]:
         """From when to when vehicles were seen."""
         column = tables.sightings.c.time
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             first, last = connection.execute(sql.select(sql.func.min(column), sql.func.max(column))).one()
         return first, last
 
     def counts(self) -> dict[str, int]:
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return {
                 name: connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one()
                 for name, table in (
@@ -251,7 +289,7 @@ class Store:
         cases = self.cases(plate=plate)
         known = self.vehicles_of(plate) | set(vehicles)
         held = tuple(case.number for case in cases if case.state in _PENDING)
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             gone = [case.number for case in cases if case.number not in held]
             for number in gone:
                 _forget_case(connection, number)
@@ -265,7 +303,7 @@ class Store:
     def retain(self, now: int, retention: Retention) -> dict[str, int]:
         """Removes what is too old; how many of each."""
         found = {}
-        with self._engine.begin() as connection:
+        with self._writing() as connection:
             for name, table, column, age in (
                 ("sightings", tables.sightings, tables.sightings.c.time, retention.sightings),
                 ("quarantine", tables.quarantine, tables.quarantine.c.received, retention.quarantine),
@@ -283,7 +321,7 @@ class Store:
         return found
 
     def _get(self, key: str) -> int | None:
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             query = sql.select(tables.meta.c.value).where(tables.meta.c.key == key)
             found: int | None = connection.execute(query).scalar_one_or_none()
             return found
@@ -295,6 +333,12 @@ class Store:
 def _durable(connection: Any, _: object) -> None:
     for line in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"):
         connection.execute(line)
+
+
+def _why(error: Exception) -> str:
+    """Without the statement."""
+    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def _without_password(url: str) -> str:
@@ -375,6 +419,12 @@ def _write_sightings(connection: Connection, found: list[Sighting]) -> None:
             for one in last.values()
         ]  # fmt: skip
         connection.execute(sql.insert(tables.sightings), rows)
+
+
+def _write_sign(connection: Connection, monitor: str, shown: int | None, standing: list[int]) -> None:
+    connection.execute(sql.delete(tables.signs).where(tables.signs.c.monitor == monitor))
+    row = {"monitor": monitor, "shown": shown, "standing": list(standing)}
+    connection.execute(sql.insert(tables.signs), [row])
 
 
 def _sighting(row: Any) -> Sighting:

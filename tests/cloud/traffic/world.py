@@ -1,11 +1,12 @@
 """A small network and what its vehicles say, for tests of traffic control."""
 
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -64,8 +65,27 @@ def balanced(made: TrafficControl) -> bool:
     return found["received"] == sums + sum(made.quarantined.values())
 
 
+class Database(str):
+    """Its URL, and a server that can be ended and started."""
+
+    __slots__ = ("_start", "process")
+
+    def __new__(cls, url: str, start: "Callable[[], subprocess.Popen[bytes]]") -> "Database":
+        made = super().__new__(cls, url)
+        made._start = start
+        made.process = start()
+        return made
+
+    def start(self) -> None:
+        self.process = self._start()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGINT)  # fast: whoever is connected is cut off
+        self.process.wait(60)
+
+
 @contextmanager
-def postgresql() -> Iterator[str]:
+def postgresql() -> Iterator[Database]:
     """A server of its own on a free port; the URL of its database. It refuses to be root's, so it is postgres' then."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     found = shutil.which("initdb") or (str(folders[-1] / "initdb") if folders else None)
@@ -83,11 +103,12 @@ def postgresql() -> Iterator[str]:
         data = Path(folder, "data")
         made = [programs / "initdb", "-D", data, "-U", "traffic", "-A", "trust", "--no-sync"]
         subprocess.run(made, check=True, capture_output=True, cwd=folder, **user)
-        server = subprocess.Popen(
-            [programs / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", "", "-F"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, **user,
-        )  # fmt: skip
-        try:
+
+        def start() -> "subprocess.Popen[bytes]":
+            server = subprocess.Popen(
+                [programs / "postgres", "-D", data, "-p", str(port), "-h", "127.0.0.1", "-k", "", "-F"],
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, **user,
+            )  # fmt: skip
             end = time.monotonic() + 60
             while subprocess.run(
                 [programs / "pg_isready", "-h", "127.0.0.1", "-p", str(port)], capture_output=True
@@ -95,10 +116,13 @@ def postgresql() -> Iterator[str]:
                 assert time.monotonic() < end
                 assert server.poll() is None
                 time.sleep(0.05)
-            yield f"postgresql+psycopg://traffic@127.0.0.1:{port}/postgres"
+            return server
+
+        database = Database(f"postgresql+psycopg://traffic@127.0.0.1:{port}/postgres", start)
+        try:
+            yield database
         finally:
-            server.terminate()
-            server.wait(60)
+            database.stop()
 
 
 class Hands:
@@ -114,14 +138,14 @@ class Hands:
 class Bureau:
     """An office that is connected to nothing: what comes is put into its hands, and what time it is."""
 
-    def __init__(self, url: str = "sqlite://", **settings: Any) -> None:
+    def __init__(self, url: str = "sqlite://", store: Store | None = None, **settings: Any) -> None:
         rules = Rules(late_ms=settings.pop("late_ms", 30_000))
         made = Settings(rules=rules, **settings)
         config = Config(
             "tc", network(), "tcp://127.0.0.1:1", None, "siena", "air-{monitor}", 216, url, {}, None, made,
             Retention(), {},
         )  # fmt: skip
-        self.store = Store(url)
+        self.store = store or Store(url)
         self.hands: Any = Hands(NOW)
         self.office = Office(config, self.store)
         self.office._client = self.hands
