@@ -20,7 +20,7 @@ from vicinal.event import Event
 from .cases import Case, Step, case_of, fined, moved
 from .limits import Limit, Limits, Rule
 from .network import Network, Position
-from .reports import DUPLICATE, MALFORMED, Malformed, Report, Rules, check, read
+from .reports import DUPLICATE, MALFORMED, Malformed, Report, Rules, check, read, vehicle_of
 from .seen import Seen
 from .stretches import Evidence, Stretch, Stretches
 from .tariff import DEFAULT, Tariff
@@ -120,7 +120,8 @@ class TrafficControl:
         try:
             report = read(event, monitor, now)
         except Malformed as error:
-            identity = (event.producer or "", event.seq or 0)
+            seq: Any = event.attrs.get("OriginSeq", event.seq)
+            identity = vehicle_of(event), seq if type(seq) is int else event.seq or 0
             return self._quarantine(MALFORMED, str(error), event, identity, monitor, None, now)
         reason = check(report, self.network, self.settings.rules)
         if not reason and not self._seen.is_new(report, now):

@@ -31,6 +31,7 @@ __all__ = [
     "Rules",
     "check",
     "read",
+    "vehicle_of",
 ]
 
 SUBJECTS = ("Speed", "Location")
@@ -51,7 +52,8 @@ PLATE_MAX = 16
 
 
 class Malformed(VicinalError):
-    """The event is none of ours, or lacks something; the message says what."""
+    """The event is none of ours, or lacks something; the message says what. It is kept in quarantine, and so never
+    has a plate in it."""
 
 
 class Rules(NamedTuple):
@@ -93,8 +95,10 @@ def read(event: Event, monitor: str, now: int) -> Report:
     made = Report(event.subject, vehicle, seq, monitor, time, now)
     if event.subject == "Speed":
         plate, rate = event.get("license_no"), event.get("rate")
-        if type(plate) is not str or not plate.strip() or len(plate) > PLATE_MAX:
-            raise Malformed(f"license_no is {plate!r}, want 1 to {PLATE_MAX} characters")
+        if type(plate) is not str:
+            raise Malformed(f"license_no is {_kind(plate)}, want 1 to {PLATE_MAX} characters")
+        if not plate.strip() or len(plate) > PLATE_MAX:
+            raise Malformed(f"license_no has {len(plate)} characters, want 1 to {PLATE_MAX} and not blanks alone")
         if type(rate) not in (int, float):
             raise Malformed(f"rate is {rate!r}, want a number")
         return made._replace(plate=plate.strip(), speed=float(rate))
@@ -109,6 +113,16 @@ def read(event: Event, monitor: str, now: int) -> Report:
             raise Malformed(f"braking is {braking!r}, want a boolean")
         return made._replace(place=(lat, lon), heading=None if heading is None else float(heading), braking=braking)
     raise Malformed(f"subject is {event.subject!r}, want one of {', '.join(SUBJECTS)}")
+
+
+def vehicle_of(event: Event) -> str:
+    """Whose it is, also of one that cannot be read: what is kept of it is found, and erased, under that name."""
+    vehicle: Any = event.attrs.get("OriginProducer", event.producer)
+    return vehicle if type(vehicle) is str else event.producer or ""
+
+
+def _kind(value: object) -> str:
+    return "missing" if value is None else f"of the type {type(value).__name__}"
 
 
 def check(report: Report, network: Network, rules: Rules) -> str:

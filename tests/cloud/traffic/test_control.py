@@ -165,6 +165,19 @@ def test_what_cannot_be_true_never_becomes_a_fine(event: Event, reason: str) -> 
     assert balanced(made)
 
 
+@pytest.mark.parametrize("plate", ["191-D-12345 Dublin", b"191-D-12345", 19112345, True, None, "\t"])
+def test_a_plate_that_is_none_is_not_kept_and_whose_it_was_is_known(plate: Any) -> None:
+    """So that who is erased is erased there, too."""
+    made = control()
+    params: list[tuple[str, Any]] = [("rate", 57.0)] if plate is None else [("license_no", plate), ("rate", 57.0)]
+    event = Event("Speed", params, {"OriginProducer": "p-1", "OriginSeq": 7, "Time": NOW}, producer="m1.office", seq=99)
+    assert made.receive(event, "m1", NOW) == "malformed"
+    (kept,) = made.changes().quarantined
+    assert (kept.vehicle, kept.seq) == ("p-1", 7)
+    assert kept.detail.startswith("license_no ")
+    assert not any(piece in repr(kept) for piece in ("191", "Dublin"))
+
+
 def test_just_inside_is_believed() -> None:
     made = control()
     assert made.receive(speed(57.0, NOW + 2000, seq=1), "m1", NOW) == "over"
