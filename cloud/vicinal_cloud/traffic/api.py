@@ -40,7 +40,7 @@ from .history import FRESH_MS, state_at
 from .limits import Hours
 from .live import Audience
 from .office import Office
-from .store import NoSuchCase, StoreError
+from .store import NoSuchCase, StoreError, StoreRefused
 
 __all__ = ["make_app"]
 
@@ -89,6 +89,8 @@ def _kindly(do: Callable[[Request], Awaitable[Response]]) -> Callable[[Request],
             return await do(request)
         except NoSuchCase as error:
             return JSONResponse({"error": str(error)}, 404)
+        except StoreRefused as error:  # what was asked for cannot be there
+            return JSONResponse({"error": str(error)}, 400)
         except StoreError as error:
             return JSONResponse({"error": str(error)}, 503)
         except LocalProtocolError as error:

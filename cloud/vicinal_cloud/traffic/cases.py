@@ -16,6 +16,7 @@ from vicinal.errors import LocalProtocolError
 
 from .stretches import Evidence, Stretch
 from .tariff import Tariff
+from .texts import NOTE_MAX, WHO_MAX, checked
 
 __all__ = ["AFTER", "STATES", "Case", "NotAllowed", "Step", "case_of", "fined", "moved"]
 
@@ -98,4 +99,5 @@ def moved(case: Case, state: str, now: int, who: str, note: str = "") -> Case:
         raise NotAllowed(f"case {case.number} is {case.state}: after that comes {allowed}, not {state}")
     if state in NEEDS_NOTE and not note.strip():
         raise NotAllowed(f"case {case.number}: {state} needs a reason")
-    return case._replace(state=state, steps=(*case.steps, Step(state, now, who, note)))
+    step = Step(state, now, checked("who", who, WHO_MAX), checked("note", note, NOTE_MAX))
+    return case._replace(state=state, steps=(*case.steps, step))

@@ -24,6 +24,7 @@ from .reports import DUPLICATE, MALFORMED, Malformed, Report, Rules, check, read
 from .seen import Seen
 from .stretches import Evidence, Stretch, Stretches
 from .tariff import DEFAULT, Tariff
+from .texts import NAME_MAX, SAID_MAX, WHO_MAX, checked, cleaned, plain
 from .whereabouts import Sighting, Whereabouts
 
 __all__ = ["Changes", "Quarantined", "Settings", "TrafficControl", "no_changes"]
@@ -101,7 +102,7 @@ class TrafficControl:
         """From now on."""
         if area not in self.network.areas:
             raise LocalProtocolError(f"area {area!r} is not known, want one of {', '.join(self.network.areas)}")
-        rule = Rule(area, value, now, hours, who)
+        rule = Rule(area, value, now, hours, checked("who", who, WHO_MAX))
         self.limits.add(rule)
         self._changes.rules.append(rule)
         return rule
@@ -137,9 +138,11 @@ class TrafficControl:
     ) -> str:
         self.quarantined[reason] = self.quarantined.get(reason, 0) + 1
         values = {name: value for name, value in event.params.items() if name != "license_no"}
-        self._changes.quarantined.append(
-            Quarantined(reason, detail, event.subject, *identity, monitor, time, now, _plain(values))
-        )
+        made = Quarantined(
+            reason, cleaned(detail, SAID_MAX), cleaned(event.subject, SAID_MAX // 2),
+            cleaned(identity[0], NAME_MAX), identity[1], cleaned(monitor, NAME_MAX), time, now, plain(values),
+        )  # fmt: skip
+        self._changes.quarantined.append(made)
         return reason
 
     def _sighting(self, report: Report) -> str:
@@ -244,10 +247,3 @@ class TrafficControl:
 
     def accounts(self) -> dict[str, Any]:
         return {**self.counters, "quarantined": dict(sorted(self.quarantined.items()))}
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """As JSON has it."""
-    return {
-        name: value if type(value) in (int, float, bool, str) else repr(value) for name, value in values.items()
-    }  # fmt: skip

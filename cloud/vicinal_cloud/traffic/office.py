@@ -31,6 +31,7 @@ from .recent import KEPT, Recent
 from .reports import SUBJECTS
 from .signs import DISPLAY, Sign, Signs
 from .store import Held, Store, StoreAway
+from .texts import NAME_MAX, cleaned
 from .watch import Watch
 
 __all__ = ["Office", "monitor_of"]
@@ -280,12 +281,12 @@ class Office:
 
     def driver(self, plate: str, vehicles: Iterable[str] = ()) -> dict[str, Any]:
         self._save()
-        return self.store.driver(plate, vehicles)
+        return self.store.driver(plate, _as_kept(vehicles))
 
     def erase(self, plate: str, vehicles: Iterable[str] = ()) -> Held:
         """`vehicles` are its pseudonyms, which who has the keys can compute: keys are not kept here."""
         self._save()
-        names = set(vehicles) | self.store.vehicles_of(plate)
+        names = _as_kept(vehicles) | self.store.vehicles_of(plate)
         found = self.store.erase(plate, names)
         self.recent.forget(plate, found.held)
         self.control.whereabouts.erase(names)
@@ -301,6 +302,11 @@ class Office:
             "behind": self.behind,
             "latency_ms": self.paths.latency(),
         }
+
+
+def _as_kept(vehicles: Iterable[str]) -> set[str]:
+    """What cannot be a vehicle's name is in quarantine as far as it could be kept."""
+    return {cleaned(one, NAME_MAX) for one in vehicles}
 
 
 async def run(config: Config, serve: Any, stop: asyncio.Event) -> None:

@@ -7,12 +7,14 @@ A report keeps who said it (the vehicle's own identity, or the pseudonym a monit
 when it happened by the vehicle's clock and when it was received here. What is in quarantine never becomes a fine.
 """
 
+import math
 from typing import Any, NamedTuple
 
 from vicinal.errors import VicinalError
 from vicinal.event import Event
 
 from .network import Network, Position
+from .texts import NAME_MAX, flaw
 
 __all__ = [
     "DUPLICATE",
@@ -23,6 +25,7 @@ __all__ = [
     "NO_TIME",
     "OUTSIDE",
     "REASONS",
+    "REFUSED",
     "SUBJECTS",
     "SWAPPED",
     "UNKNOWN_MONITOR",
@@ -45,7 +48,9 @@ SWAPPED = "latitude and longitude swapped"
 OUTSIDE = "position outside the network"
 DUPLICATE = "duplicate"
 UNKNOWN_MONITOR = "unknown monitor"
-REASONS = (MALFORMED, IMPOSSIBLE, NO_TIME, FUTURE, LATE, SWAPPED, OUTSIDE, DUPLICATE, UNKNOWN_MONITOR)
+REFUSED = "refused by the database"
+"""what it was: sifting.py"""
+REASONS = (MALFORMED, IMPOSSIBLE, NO_TIME, FUTURE, LATE, SWAPPED, OUTSIDE, DUPLICATE, UNKNOWN_MONITOR, REFUSED)
 
 PLATE_MAX = 16
 """characters; the frame of seed 001, 5.8.2 has room for 7"""
@@ -90,6 +95,10 @@ def read(event: Event, monitor: str, now: int) -> Report:
     time: Any = event.attrs.get("Time")
     if type(vehicle) is not str or type(seq) is not int:
         raise Malformed(f"{event.subject} has no identity of a vehicle")
+    if not vehicle or len(vehicle) > NAME_MAX:
+        raise Malformed(f"the vehicle's name has {len(vehicle)} characters, want 1 to {NAME_MAX}")
+    if why := flaw(vehicle):
+        raise Malformed(f"the vehicle's name {why}")
     if time is not None and type(time) is not int:
         raise Malformed(f"Time of {event.subject} is {time!r}, want an integer")
     made = Report(event.subject, vehicle, seq, monitor, time, now)
@@ -99,6 +108,8 @@ def read(event: Event, monitor: str, now: int) -> Report:
             raise Malformed(f"license_no is {_kind(plate)}, want 1 to {PLATE_MAX} characters")
         if not plate.strip() or len(plate) > PLATE_MAX:
             raise Malformed(f"license_no has {len(plate)} characters, want 1 to {PLATE_MAX} and not blanks alone")
+        if why := flaw(plate):
+            raise Malformed(f"license_no {why}")
         if type(rate) not in (int, float):
             raise Malformed(f"rate is {rate!r}, want a number")
         return made._replace(plate=plate.strip(), speed=float(rate))
@@ -109,6 +120,8 @@ def read(event: Event, monitor: str, now: int) -> Report:
         heading, braking = event.get("heading"), event.get("braking")
         if heading is not None and type(heading) not in (int, float):
             raise Malformed(f"heading is {heading!r}, want a number")
+        if heading is not None and not math.isfinite(heading):
+            raise Malformed(f"heading is {heading!r}, want a finite number")
         if braking is not None and type(braking) is not bool:
             raise Malformed(f"braking is {braking!r}, want a boolean")
         return made._replace(place=(lat, lon), heading=None if heading is None else float(heading), braking=braking)

@@ -1,5 +1,6 @@
 """A small network and what its vehicles say, for tests of traffic control."""
 
+import json
 import shutil
 import signal
 import socket
@@ -166,7 +167,7 @@ class Bureau:
         self.office._save()
 
     def post(self, path: str, **body: Any) -> tuple[int, Any]:
-        answer = self.pages.post(path, json=body)
+        answer = self.pages.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
         return answer.status_code, answer.json()
 
     def close(self) -> None:
