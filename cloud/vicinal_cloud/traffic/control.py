@@ -217,6 +217,10 @@ class TrafficControl:
         """Whether reports may still be added to it: whatever becomes of it then becomes of it here."""
         return number in self._cases
 
+    def held(self, plate: str) -> set[int]:
+        """Of a driver. A void one is among them: without it the next report would be another case."""
+        return {case.number for case in self._cases.values() if case.plate == plate}
+
     def move(self, number: int, state: str, now: int, who: str, note: str = "") -> Case:
         """Of one that is held here."""
         case = self._cases[number] = moved(self._cases[number], state, now, who, note)
@@ -237,13 +241,6 @@ class TrafficControl:
         """Since the last time; who has asked keeps them (`then`) until they are saved."""
         found, self._changes = self._changes, no_changes()
         return no_changes().then(found)
-
-    def forget(self, plate: str) -> None:
-        """A driver whose data are erased."""
-        for stretch in self.stretches.open():
-            if stretch.plate == plate:
-                self._cases.pop(stretch.number, None)
-        self.stretches.forget(plate)
 
     def accounts(self) -> dict[str, Any]:
         return {**self.counters, "quarantined": dict(sorted(self.quarantined.items()))}

@@ -261,7 +261,7 @@ class Office:
     async def _retain(self) -> None:
         while True:
             try:
-                self.store.retain(self.now(), self.config.retention)
+                self.retain()
                 await asyncio.sleep(RETAIN)
             except StoreAway:
                 await asyncio.sleep(LAST_RETRY)
@@ -287,11 +287,20 @@ class Office:
         """`vehicles` are its pseudonyms, which who has the keys can compute: keys are not kept here."""
         self._save()
         names = _as_kept(vehicles) | self.store.vehicles_of(plate)
-        found = self.store.erase(plate, names)
+        found = self.store.erase(plate, names, self.control.held(plate))
         self.recent.forget(plate, found.held)
         self.control.whereabouts.erase(names)
         self.paths.erase(names)
         return found
+
+    def retain(self) -> None:
+        """What is too old is removed, from the database and from memory."""
+        now, retention = self.now(), self.config.retention
+        removed = self.store.retain(now, retention)
+        for number in removed.cases:
+            self.recent.remove(number)
+        self.paths.erase(removed.vehicles)
+        self.paths.forget(now - retention.sightings)
 
     def accounts(self) -> dict[str, Any]:
         """What came, and what became of it: the sums hold at every instant."""

@@ -11,7 +11,7 @@ it): who asks again later may be luckier. No message has the values of a stateme
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from .sifting import sifted
 from .stretches import Evidence, Stretch
 from .whereabouts import Sighting
 
-__all__ = ["Held", "NoSuchCase", "Retention", "Sign", "Store", "StoreAway", "StoreError", "StoreRefused"]
+__all__ = ["Held", "NoSuchCase", "Removed", "Retention", "Sign", "Store", "StoreAway", "StoreError", "StoreRefused"]
 
 _log = logging.getLogger("vicinal.traffic")
 
@@ -68,6 +68,17 @@ class Retention(NamedTuple):
     void: int = 30 * DAY_MS
     """cases that came to nothing"""
     cases: int = 730 * DAY_MS
+
+
+class Removed(NamedTuple):
+    """What was too old."""
+
+    sightings: int
+    quarantine: int
+    cases: tuple[int, ...]
+    """their numbers"""
+    vehicles: frozenset[str]
+    """in the evidence of these"""
 
 
 class Held(NamedTuple):
@@ -288,11 +299,12 @@ class Store:
             "sightings": [one._asdict() for one in self.sightings(0, 1 << 62, known)] if known else [],
         }
 
-    def erase(self, plate: str, vehicles: Iterable[str] = ()) -> Held:
-        """Whatever is not needed for a case that is not over yet. What is held is named, so that it can be said."""
+    def erase(self, plate: str, vehicles: Iterable[str] = (), held: Collection[int] = ()) -> Held:
+        """Whatever is not needed for a case that is not over yet, or that is `held` by the core. What is held is named,
+        so that it can be said."""
         cases = self.cases(plate=plate)
         known = self.vehicles_of(plate) | set(vehicles)
-        held = tuple(case.number for case in cases if case.state in _PENDING)
+        held = tuple(case.number for case in cases if case.state in _PENDING or case.number in held)
         with self._writing() as connection:
             gone = [case.number for case in cases if case.number not in held]
             for number in gone:
@@ -304,25 +316,25 @@ class Store:
                 connection.execute(sql.delete(tables.quarantine).where(tables.quarantine.c.vehicle.in_(known)))
         return Held(len(gone), seen, held)
 
-    def retain(self, now: int, retention: Retention) -> dict[str, int]:
-        """Removes what is too old; how many of each."""
-        found = {}
+    def retain(self, now: int, retention: Retention) -> Removed:
+        """Removes what is too old."""
+        counts = []
         with self._writing() as connection:
-            for name, table, column, age in (
-                ("sightings", tables.sightings, tables.sightings.c.time, retention.sightings),
-                ("quarantine", tables.quarantine, tables.quarantine.c.received, retention.quarantine),
+            for table, column, age in (
+                (tables.sightings, tables.sightings.c.time, retention.sightings),
+                (tables.quarantine, tables.quarantine.c.received, retention.quarantine),
             ):
-                found[name] = connection.execute(sql.delete(table).where(column < now - age)).rowcount
+                counts.append(connection.execute(sql.delete(table).where(column < now - age)).rowcount)
             case = tables.cases.c
             old = sql.or_(
                 sql.and_(case.state == "void", case.last < now - retention.void),
                 sql.and_(case.state == "paid", case.last < now - retention.cases),
             )
             numbers = connection.execute(sql.select(case.number).where(old)).scalars().all()
+            vehicles = {one.vehicle for number in numbers for one in rows.evidence_of(connection, number)}
             for number in numbers:
                 rows.forget_case(connection, number)
-            found["cases"] = len(numbers)
-        return found
+        return Removed(*counts, tuple(numbers), frozenset(vehicles))
 
     def _get(self, key: str) -> int | None:
         with self._reading() as connection:

@@ -144,9 +144,6 @@ class Stretches:
         self._open.setdefault(stretch.plate, []).append(stretch)
         self.next_number = max(self.next_number, stretch.number + 1)
 
-    def forget(self, plate: str) -> None:
-        self._open.pop(plate, None)
-
     def of(self, number: int) -> Stretch:
         return next(one for one in self.open() if one.number == number)
 

@@ -269,15 +269,6 @@ def test_offences_do_not_depend_on_the_order_of_arrival(
     assert len(found[0]) == runs
 
 
-def test_erasing_a_driver_ends_what_is_open() -> None:
-    made = control()
-    made.receive(speed(57.0, NOW, plate="A"), "m1", NOW)
-    made.receive(speed(57.0, NOW, plate="B", vehicle="b"), "m1", NOW)
-    made.forget("A")
-    assert [case.plate for case in made.open_cases()] == ["B"]
-    assert [case.plate for case in made.handle_timeout(NOW + 10**6)] == ["B"]
-
-
 def test_what_is_remembered_is_bounded() -> None:
     made = control(late_ms=10_000)
     for tick in range(200):
