@@ -27,6 +27,7 @@ from .config import Config
 from .control import TrafficControl, no_changes
 from .limits import Hours, Rule
 from .paths import Path, Paths, hops_of
+from .progress import Progress
 from .recent import KEPT, Recent
 from .reports import SUBJECTS
 from .signs import DISPLAY, Sign, Signs
@@ -67,6 +68,7 @@ class Office:
         self.connected = False
         self.behind: str | None = None
         """why what was heard cannot be saved just now"""
+        self.progress = Progress()
         self._unsaved = no_changes()
         self._unsaved_signs: set[str] = set()
         self._saved_offset: int | None = None
@@ -99,6 +101,8 @@ class Office:
         )
         live = await client.subscribe(WANTED, self.config.scopes)
         self.connected = True
+        self.progress.connected(self.now())
+        client.on_connection = self._on_connection
         loop = asyncio.get_running_loop()
         parts = (
             self._listen(events), self._look_on(live), self._hear_answers(answers), self._work(), self._retain(),
@@ -116,6 +120,12 @@ class Office:
                 _log.warning("%s; again in %.1f s", error, wait)
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, LAST_RETRY)
+
+    def _on_connection(self, is_there: bool, _: str) -> None:
+        if is_there:
+            self.progress.connected(self.now())
+        else:
+            self.progress.lost()
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -140,16 +150,23 @@ class Office:
     async def _listen(self, events: Subscription) -> None:
         async for delivery in events:
             await self._may_listen.wait()
-            self.receive(delivery)
+            self.take(delivery)
 
     async def _look_on(self, live: Subscription) -> None:
         """What comes from a log has no trail: which brokers an event went through is heard here, while it does."""
         async for delivery in live:
             self.paths.trail(delivery.event.identity, delivery.trail)
 
+    def take(self, delivery: Delivery) -> str:
+        """As the next of the log."""
+        verdict = self.receive(delivery)
+        self.progress.heard(_stored(delivery), self.now())
+        return verdict
+
     def receive(self, delivery: Delivery) -> str:
+        """It is judged by when the broker had it: how long it waited there is not the vehicle's."""
         event, monitor = delivery.event, monitor_of(delivery.event.producer)
-        verdict = self.control.receive(event, monitor, delivery.time)
+        verdict = self.control.receive(event, monitor, _stored(delivery))
         if delivery.offset is not None:
             self._offset = delivery.offset + 1
         by_subject = self.heard.setdefault(monitor, {})
@@ -213,13 +230,17 @@ class Office:
         requests = self.signs.requests(now)
         asked = {event["DistList"] for event in requests}
         self._unsaved_signs |= {name for name, one in self.signs.signs.items() if one.service in asked}
-        if self.behind is None:
-            self.control.handle_timeout(now)
-        self._save()
+        self._pass_time(now)
         for event in requests:
             await self._client.submit(event, self._asking)
         for event in self.signs.displays(self._zones, now):
             await self._client.submit(event, self._showing)
+
+    def _pass_time(self, now: int) -> None:
+        """What was heard while it is behind may not be all: nothing is final then."""
+        if self.behind is None:
+            self.control.handle_timeout(self.progress.until(now))
+        self._save()
 
     def _save(self) -> None:
         """All that has changed, with how far it was heard. What raises StoreAway is kept for the next time."""
@@ -238,6 +259,7 @@ class Office:
             raise
         if self.behind is not None:
             _log.info("the database is there again: all is saved")
+            self.progress.connected(self.now())
         self.behind, self._unsaved, self._saved_offset = None, no_changes(), self._offset
         self._unsaved_signs.clear()
         self._may_listen.set()
@@ -311,6 +333,10 @@ class Office:
             "behind": self.behind,
             "latency_ms": self.paths.latency(),
         }
+
+
+def _stored(delivery: Delivery) -> int:
+    return delivery.time if delivery.stored is None else delivery.stored
 
 
 def _as_kept(vehicles: Iterable[str]) -> set[str]:

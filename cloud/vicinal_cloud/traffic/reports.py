@@ -4,7 +4,8 @@
                                └─ Malformed
 
 A report keeps who said it (the vehicle's own identity, or the pseudonym a monitor gave it), which monitor heard it,
-when it happened by the vehicle's clock and when it was received here. What is in quarantine never becomes a fine.
+when it happened by the vehicle's clock and when it was received: by the office's broker, if that says so. What is in
+quarantine never becomes a fine.
 """
 
 import math
@@ -69,7 +70,7 @@ class Rules(NamedTuple):
     skew_ms: int = 2_000
     """that a vehicle's clock may be ahead of ours"""
     late_ms: int = 900_000
-    """after which a report counts no more: a fine is final then"""
+    """after which a report counts no more, if the broker did not have it then: a fine is final"""
 
 
 class Report(NamedTuple):

@@ -181,6 +181,23 @@ def test_killed_it_goes_on_where_it_was_and_nothing_is_twice(office: OfficeProce
     asyncio.run(work())
 
 
+def test_what_came_in_time_while_it_was_away_is_not_late(office: OfficeProcess) -> None:
+    office.stop()
+    office.file.write_text(office.file.read_text().replace("late_ms = 300_000", "late_ms = 1_000"))
+
+    async def work() -> None:
+        async with monitor("m1", office.broker) as m1:  # type: ignore[attr-defined]
+            await m1.say("Speed", speed(57.0))
+            await m1.say("Speed", speed(58.0), at=time.time_ns() // 1_000_000 - 2_000)  # late when the broker gets it
+            await asyncio.sleep(1.5)
+            office.start()
+            await until(lambda: office.get("/api/accounts")["control"]["received"] == 2, "both")
+
+    asyncio.run(work())
+    found = office.get("/api/accounts")["control"]
+    assert (found["over"], found["quarantined"]) == (1, {"late": 1})
+
+
 def test_pages_and_what_they_refuse(office: OfficeProcess) -> None:
     async def work() -> None:
         async with monitor("m1", office.broker) as m1:  # type: ignore[attr-defined]

@@ -150,21 +150,23 @@ class Bureau:
         self.hands: Any = Hands(NOW)
         self.office = Office(config, self.store)
         self.office._client = self.hands
+        self.office.progress.connected(0)
         self.pages = TestClient(make_app(self.office), raise_server_exceptions=False)
         self._offset = self.store.offset() or 0
 
-    def hear(self, event: Event, at: int | None = None) -> str:
-        """As from the durable subscription."""
+    def hear(self, event: Event, at: int | None = None, stored: int | None = None, monitor: str = "m1") -> str:
+        """As from the durable subscription; `stored` is when its broker had it."""
         if at is not None:
             self.hands.time = at
         self._offset += 1
-        return self.office.receive(Delivery(event, self._offset - 1, (), self.hands.time))
+        trail = () if stored is None else (("b1", (), stored),)
+        event = event.replace(producer=f"{monitor}.office")
+        return self.office.take(Delivery(event, self._offset - 1, trail, self.hands.time))
 
     def pass_time(self, now: int) -> None:
         """What the office does now and then."""
         self.hands.time = now
-        self.office.control.handle_timeout(now)
-        self.office._save()
+        self.office._pass_time(now)
 
     def post(self, path: str, **body: Any) -> tuple[int, Any]:
         answer = self.pages.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
