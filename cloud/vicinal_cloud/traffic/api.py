@@ -17,7 +17,8 @@
     POST /api/drivers/PLATE           all that is kept of a driver; DELETE erases what no case needs. {"vehicles": []}
                                       are pseudonyms of the plate: who has keys knows them (`vicinal traffic driver`)
 
-What is wrong is answered with 400 or 404 and {"error": why}. Changes are asked for as application/json only: a page of
+What is wrong is answered with 400 or 404 and {"error": why}, and with 503 while the database is away: then /api/state
+says why as `behind`. Changes are asked for as application/json only: a page of
 somebody else cannot do that without being asked first by the browser, and nobody answers then.
 """
 
@@ -40,7 +41,7 @@ from .history import FRESH_MS, began, state_at
 from .limits import Hours
 from .live import Audience
 from .office import Office
-from .store import NoSuchCase
+from .store import NoSuchCase, StoreError, StoreRefused
 
 __all__ = ["make_app"]
 
@@ -89,6 +90,10 @@ def _kindly(do: Callable[[Request], Awaitable[Response]]) -> Callable[[Request],
             return await do(request)
         except NoSuchCase as error:
             return JSONResponse({"error": str(error)}, 404)
+        except StoreRefused as error:  # what was asked for cannot be there
+            return JSONResponse({"error": str(error)}, 400)
+        except StoreError as error:
+            return JSONResponse({"error": str(error)}, 503)
         except LocalProtocolError as error:
             return JSONResponse({"error": str(error)}, 400)
 
@@ -121,6 +126,7 @@ class _Api:
                 "open": [views.case(one) for one in office.control.open_cases()],
                 "counters": office.control.accounts(),
                 "latency_ms": office.paths.latency(),
+                "behind": office.behind,
             }
         )
 

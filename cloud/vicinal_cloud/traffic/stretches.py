@@ -7,6 +7,9 @@
 Reports of one driver that are at most `gap` apart are one stretch. One that closes the gap between two makes them one,
 which keeps the number of the earlier. So the stretches of a set of reports do not depend on the order in which they
 came; and as no report is taken that is older than `late` (reports.py), one is final `gap + late` after its end.
+
+A stretch that was declared void stays apart: it takes what is nearest to it (as near to another one: for the driver),
+and never becomes one with others. So what was void is never fined, and what was not never vanishes.
 """
 
 from typing import NamedTuple
@@ -48,6 +51,7 @@ class Stretch:
         """by time: of several monitors the one that was first"""
         self.witnesses: dict[int, set[str]] = {}
         """by time: all monitors that heard it"""
+        self.void = False
 
     @property
     def first(self) -> int:
@@ -71,6 +75,10 @@ class Stretch:
     def monitors(self) -> list[str]:
         return sorted(set().union(*self.witnesses.values()))
 
+    def away(self, time: int) -> int:
+        """ms; 0 within it"""
+        return max(self.first - time, time - self.last, 0)
+
     def add(self, evidence: Evidence) -> None:
         self.evidence.setdefault(evidence.time, evidence)
         self.witnesses.setdefault(evidence.time, set()).add(evidence.monitor)
@@ -92,19 +100,19 @@ class Stretches:
 
     def add(self, plate: str, evidence: Evidence) -> tuple[Stretch, list[Stretch]]:
         """The stretch that it belongs to, and those that have become part of it."""
-        near = [
-            one
-            for one in self._open.setdefault(plate, [])
-            if one.first - self.gap <= evidence.time <= one.last + self.gap
-        ]
+        known = self._open.setdefault(plate, [])
+        near = [one for one in known if one.away(evidence.time) <= self.gap]
         if not near:
             made = Stretch(self.next_number, plate)
             self.next_number += 1
-            self._open[plate].append(made)
+            known.append(made)
         else:
-            made = min(near, key=lambda one: one.number)
+            made = min(near, key=lambda one: (one.away(evidence.time), not one.void, one.number))
+            if not made.void:
+                near = [one for one in near if not one.void]
+                made = min(near, key=lambda one: one.number)
         made.add(evidence)
-        merged = [one for one in near if one is not made]
+        merged = [] if made.void else [one for one in near if one is not made]
         for one in merged:
             made.take(one)
             self._open[plate].remove(one)
@@ -136,8 +144,8 @@ class Stretches:
         self._open.setdefault(stretch.plate, []).append(stretch)
         self.next_number = max(self.next_number, stretch.number + 1)
 
-    def forget(self, plate: str) -> None:
-        self._open.pop(plate, None)
+    def of(self, number: int) -> Stretch:
+        return next(one for one in self.open() if one.number == number)
 
     def open(self) -> list[Stretch]:
         return sorted((one for many in self._open.values() for one in many), key=lambda one: one.number)

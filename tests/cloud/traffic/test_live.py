@@ -69,7 +69,7 @@ def test_all_is_told_first_and_then_what_is_new(office: Office) -> None:
     assert [one["vehicle"] for one in first["vehicles"]] == ["car-1/can"]
     assert {one["name"]: one["limit"] for one in first["areas"]} == {"town": 50, "centre": 30}
     assert [one["name"] for one in first["monitors"]] == ["m1", "m2", "m3"]
-    assert [(one["number"], one["state"], one["next"]) for one in first["cases"]] == [(1, "open", ("fined", "void"))]
+    assert [(one["number"], one["state"], one["next"]) for one in first["cases"]] == [(1, "open", ("void",))]
     assert [one["subject"] for one in first["events"]] == ["Location", "Speed"]
     assert "hops" not in first["events"][0]
     assert first["span"] == [NOW, NOW + 100]
@@ -98,9 +98,10 @@ def test_a_case_that_is_erased_is_gone_from_the_page(office: Office) -> None:
     hear(office, speed_event(57.0, NOW))
     page = Telling(office)
     page.news(NOW + 10)
-    office.control.void(1, NOW + 20, "operator", "an ambulance")
+    office.control.move(1, "void", NOW + 20, "operator", "an ambulance")
     office._save()
     assert [one["state"] for one in page.news(NOW + 30)["cases"]] == ["void"]
+    office.control.handle_timeout(NOW + 10**6)  # until then it is held: reports may come that are of it
     office.erase("00D1234")
     assert page.news(NOW + 40)["gone"] == [1]
 
@@ -192,7 +193,7 @@ def test_the_slider_begins_before_the_first_event(office: Office, speed: bool) -
 def test_the_past_knows_nothing_of_what_came_later(office: Office) -> None:
     hear(office, speed_event(57.0, NOW))
     office.control.set_limit("centre", 20, NOW + 1000, "operator")
-    office.control.void(1, NOW + 2000, "operator", "an ambulance")
+    office.control.move(1, "void", NOW + 2000, "operator", "an ambulance")
     office._save()
     before, then, after = (state_at(office, NOW + more) for more in (-1, 100, 2000))
     assert before["cases"] == []
