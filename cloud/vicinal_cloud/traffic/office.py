@@ -29,7 +29,7 @@ from .limits import Hours, Rule
 from .paths import Path, Paths, hops_of
 from .progress import Progress
 from .recent import KEPT, Recent
-from .reports import SUBJECTS
+from .reports import SUBJECTS, monitor_of
 from .signs import DISPLAY, Sign, Signs
 from .store import Held, Store, StoreAway
 from .texts import NAME_MAX, cleaned
@@ -44,13 +44,6 @@ SAVE = 0.25
 RETAIN = 600.0
 FIRST_RETRY, LAST_RETRY = 0.2, 5.0
 WANTED = f"subject IN ({', '.join(repr(one) for one in SUBJECTS)})"
-
-
-def monitor_of(producer: str | None) -> str:
-    """A monitor publishes as GATEWAY.SERVICE, or as the `client` of its configuration; where it stores with ~TOKEN
-    behind it: see its siena adapter."""
-    name = (producer or "").partition("~")[0]
-    return name.rpartition(".")[0] or name
 
 
 class Office:

@@ -34,6 +34,7 @@ __all__ = [
     "Report",
     "Rules",
     "check",
+    "monitor_of",
     "read",
     "vehicle_of",
 ]
@@ -87,6 +88,13 @@ class Report(NamedTuple):
     place: Position | None = None
     heading: float | None = None
     braking: bool | None = None
+
+
+def monitor_of(producer: str | None) -> str:
+    """A monitor publishes as GATEWAY.SERVICE, or as the `client` of its configuration; where it stores with ~TOKEN
+    behind it: see its siena adapter."""
+    name = (producer or "").partition("~")[0]
+    return name.rpartition(".")[0] or name
 
 
 def read(event: Event, monitor: str, now: int) -> Report:
