@@ -44,7 +44,8 @@ def state_at(office: Office, time: int, event: int | None = None) -> dict[str, A
         "now": time,
         "vehicles": [views.sighting(one) for one in latest.values()],
         "monitors": [
-            {**one, "shown": one["limit"], "done": True, "problem": ""} for one in views.monitors(office, time)
+            {**one, "shown": office.control.posted.at(one["name"], time), "done": True, "problem": ""}
+            for one in views.monitors(office, time)
         ],
         "areas": views.areas(office, time),
         "open": [views.case(one) for one in cases if time <= one.last + FRESH_MS],

@@ -34,6 +34,7 @@ from .signs import DISPLAY, Sign, Signs
 from .store import Held, Store, StoreAway
 from .texts import NAME_MAX, cleaned
 from .watch import Watch
+from .whereabouts import NEAR_MS
 
 __all__ = ["Office", "monitor_of"]
 
@@ -76,6 +77,9 @@ class Office:
         self._tasks: list[asyncio.Task[Any]] = []
         self._turn = asyncio.Event()
         store.restore(self.control)
+        last = store.span()[1] or 0
+        for one in store.sightings(last - config.settings.rules.late_ms - NEAR_MS, last + 1):
+            self.control.whereabouts.recall(one)
         for name, shown, standing in store.signs():
             self.signs.recall(name, shown, standing)
 
@@ -218,8 +222,10 @@ class Office:
         assert self._client is not None
         assert self._asking is not None
         assert self._showing is not None
-        for monitor in self.signs.signs:
+        for monitor, sign in self.signs.signs.items():
             self.signs.want(monitor, self.control.limit_of(monitor, now), now)
+            if sign.shown is not None:
+                self.control.sign_shows(monitor, sign.shown, now)
         requests = self.signs.requests(now)
         asked = {event["DistList"] for event in requests}
         self._unsaved_signs |= {name for name, one in self.signs.signs.items() if one.service in asked}
@@ -256,8 +262,10 @@ class Office:
         self.behind, self._unsaved, self._saved_offset = None, no_changes(), self._offset
         self._unsaved_signs.clear()
         self._may_listen.set()
-        for number, _ in changes.merged:
+        for number in [*[old for old, _ in changes.merged], *changes.rewritten]:
             self.recent.remove(number)
+        for monitor, vehicle, seq, verdict in changes.verdicts:
+            self.paths.judge(monitor, vehicle, seq, verdict)
         for case in changes.cases:
             self.recent.put(case)
 
@@ -304,7 +312,7 @@ class Office:
         names = _as_kept(vehicles) | self.store.vehicles_of(plate)
         found = self.store.erase(plate, names, self.control.held(plate))
         self.recent.forget(plate, found.held)
-        self.control.whereabouts.erase(names)
+        self.control.forget_vehicles(names)
         self.paths.erase(names)
         return found
 

@@ -21,6 +21,8 @@ KEPT = 20_000
 SAMPLES = 100_000
 """of each hop's latency"""
 ERASED = "erased"
+DIGITS = 18
+"""of a time, and more than there will be"""
 VEHICLES = "vehicles"
 """how links call them"""
 
@@ -53,7 +55,7 @@ def hops_of(event: Event, received: int) -> tuple[Hop, ...]:
     trace = event.attrs.get("Trace")
     for hop in trace.split(", ") if type(trace) is str else ():
         where, _, at = hop.rpartition(" ")
-        if at.isdecimal():
+        if at.isdecimal() and len(at) <= DIGITS:
             found.append(Hop(where, "monitor", int(at)))
     return (*found, Hop("office", "office", received))
 
@@ -133,6 +135,16 @@ class Paths:
     def of(self, vehicle: str, seq: int) -> list[Path]:
         """One for each monitor that heard it."""
         return [path for path in self._paths.values() if path.seq == seq and path.vehicle == vehicle]
+
+    def judge(self, monitor: str, vehicle: str, seq: int, verdict: str) -> None:
+        """It turned out to be something else: who was not over the limit has no plate here."""
+        for number, path in reversed(self._paths.items()):
+            if path.seq == seq and path.vehicle == vehicle and path.monitor == monitor:
+                params = {
+                    name: value for name, value in path.params.items() if name != "license_no" or verdict == "over"
+                }
+                self._paths[number] = path._replace(verdict=verdict, params=params)
+                break
 
     def latest(self, count: int, subject: str | None = None) -> list[Path]:
         found = []

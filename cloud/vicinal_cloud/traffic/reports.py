@@ -127,7 +127,7 @@ def read(event: Event, monitor: str, now: int) -> Report:
         if type(lat) is not int or type(lon) is not int:
             raise Malformed(f"lat, lon are {lat!r}, {lon!r}, want integers of 1e-7 degrees")
         heading, braking = event.get("heading"), event.get("braking")
-        if heading is not None and type(heading) not in (int, float):
+        if heading is not None and (type(heading) not in (int, float) or not math.isfinite(heading)):
             raise Malformed(f"heading is {heading!r}, want a number")
         if heading is not None and not math.isfinite(heading):
             raise Malformed(f"heading is {heading!r}, want a finite number")

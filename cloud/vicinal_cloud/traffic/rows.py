@@ -16,7 +16,6 @@ from .whereabouts import Sighting
 __all__ = [
     "case_of_row",
     "evidence_of",
-    "followed",
     "forget_case",
     "put",
     "quarantined_of_row",
@@ -33,28 +32,22 @@ __all__ = [
 
 
 def write(connection: Connection, changes: Changes) -> None:
-    for old, new in changes.merged:
-        connection.execute(sql.update(tables.evidence).where(tables.evidence.c.number == old).values(number=new))
-        forget_case(connection, old, evidence=False)
+    for number in (*[old for old, _ in changes.merged], *changes.rewritten):
+        forget_case(connection, number)
     for case in changes.cases:
         write_case(connection, case)
     if changes.evidence:
-        into = dict(changes.merged)
-        found = [{"number": followed(number, into), **_measured(one)} for number, one in changes.evidence]
+        found = [{"number": number, **_measured(one)} for number, one in changes.evidence]
         connection.execute(sql.insert(tables.evidence), found)
     if changes.quarantined:
         connection.execute(sql.insert(tables.quarantine), [_quarantined(one) for one in changes.quarantined])
     if changes.rules:
         connection.execute(sql.insert(tables.rules), [_rule(one) for one in changes.rules])
+    if changes.shown:
+        connection.execute(sql.insert(tables.shown), [one._asdict() for one in changes.shown])
     _write_sightings(connection, changes.sightings)
     if changes.cases:
         _raise(connection, "next case", max(case.number for case in changes.cases) + 1)
-
-
-def followed(number: int, into: dict[int, int]) -> int:
-    while number in into:
-        number = into[number]
-    return number
 
 
 def write_case(connection: Connection, case: Case) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from .control import Changes, Quarantined, no_changes
 from .reports import REFUSED
-from .rows import followed
 from .stretches import Evidence
 from .texts import NAME_MAX, SAID_MAX, cleaned
 
@@ -21,7 +20,6 @@ _MOST = (1 << 63) - 1
 def sifted(changes: Changes, refused: Callable[[Changes], str]) -> Changes:
     """Those that can be saved. `refused` tries some of them, and says why not; "" if it would be done."""
     found, told = no_changes(), []
-    into = dict(changes.merged)
     bad: dict[int, str] = {}
     for case in changes.cases:
         if why := refused(no_changes()._replace(cases=[case])):
@@ -30,11 +28,15 @@ def sifted(changes: Changes, refused: Callable[[Changes], str]) -> Changes:
             found.cases.append(case)
     for number, evidence in changes.evidence:
         one = no_changes()._replace(evidence=[(number, evidence)])
-        if why := bad.get(followed(number, into)) or refused(one):
+        if why := bad.get(number) or refused(one):
             told.append(_of_evidence(evidence, why))
         else:
             found.evidence.append((number, evidence))
-    found.merged.extend((old, new) for old, new in changes.merged if followed(new, into) not in bad)
+    into = dict(changes.merged)
+    found.merged.extend((old, new) for old, new in changes.merged if _followed(new, into) not in bad)
+    found.rewritten.extend(number for number in changes.rewritten if number not in bad)
+    found.shown.extend(changes.shown)
+    found.verdicts.extend(changes.verdicts)
     for sighting in changes.sightings:
         if why := refused(no_changes()._replace(sightings=[sighting])):
             told.append(_told("Location", sighting.vehicle, 0, sighting.monitor, sighting.time, sighting.time, why))
@@ -52,6 +54,12 @@ def sifted(changes: Changes, refused: Callable[[Changes], str]) -> Changes:
             found.quarantined.append(row)
     found.quarantined.extend(told)
     return found
+
+
+def _followed(number: int, into: dict[int, int]) -> int:
+    while number in into:
+        number = into[number]
+    return number
 
 
 def _of_evidence(one: Evidence, why: str) -> Quarantined:

@@ -26,6 +26,7 @@ from . import rows, tables
 from .cases import Case, Step, moved
 from .control import Changes, Quarantined, TrafficControl
 from .limits import Rule
+from .posted import Shown
 from .sifting import sifted
 from .stretches import Evidence, Stretch
 from .whereabouts import Sighting
@@ -172,12 +173,14 @@ class Store:
         return self._get("offset")
 
     def restore(self, control: TrafficControl) -> None:
-        """Limits that were set, and cases that were open, from before a restart. Void ones too: those to which nothing
-        can be added any more the core forgets at its next timeout."""
+        """Limits that were set and shown, and cases that were open, from before a restart. Void ones too: those to
+        which nothing can be added any more the core forgets at its next timeout."""
         for rule in self.rules():
             control.limits.add(rule)
         control.stretches.next_number = self._get("next case") or 1
         with self._reading() as connection:
+            for row in connection.execute(sql.select(tables.shown).order_by(tables.shown.c.id)).mappings():
+                control.posted.add(Shown(row["monitor"], row["value"], row["since"]))
             found = connection.execute(sql.select(tables.cases).where(tables.cases.c.state.in_(("open", "void"))))
             for row in found.mappings().all():
                 stretch = Stretch(row["number"], row["plate"])
@@ -334,7 +337,8 @@ class Store:
             vehicles = {one.vehicle for number in numbers for one in rows.evidence_of(connection, number)}
             for number in numbers:
                 rows.forget_case(connection, number)
-        return Removed(*counts, tuple(numbers), frozenset(vehicles))
+        sightings, quarantine = counts
+        return Removed(sightings, quarantine, tuple(numbers), frozenset(vehicles))
 
     def _get(self, key: str) -> int | None:
         with self._reading() as connection:

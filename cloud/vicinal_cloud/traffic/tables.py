@@ -16,7 +16,7 @@ from sqlalchemy import (
 
 from .texts import NAME_MAX, SOURCE_MAX, WHO_MAX
 
-__all__ = ["cases", "evidence", "meta", "metadata", "quarantine", "rules", "sightings", "signs", "steps"]
+__all__ = ["cases", "evidence", "meta", "metadata", "quarantine", "rules", "shown", "sightings", "signs", "steps"]
 
 metadata = MetaData()
 
@@ -46,6 +46,15 @@ signs = Table(
     Column("monitor", String(NAME_MAX), primary_key=True),
     Column("shown", Integer),
     Column("standing", JSON, nullable=False),
+)
+
+shown = Table(
+    "traffic_shown",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("monitor", String(64), nullable=False),
+    Column("value", Integer, nullable=False),
+    Column("since", BigInteger, nullable=False),
 )
 
 

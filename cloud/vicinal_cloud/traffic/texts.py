@@ -5,11 +5,12 @@ which refuses what is too long, a NUL, half a character, and a NaN in JSON.
     cleaned    what is kept to tell what came: cut, and what cannot be kept is replaced
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from vicinal.errors import LimitError, LocalProtocolError
+
+from . import plain as as_json
 
 __all__ = ["NAME_MAX", "NOTE_MAX", "SAID_MAX", "SOURCE_MAX", "WHO_MAX", "checked", "cleaned", "flaw", "plain"]
 
@@ -48,11 +49,6 @@ def cleaned(text: str, most: int) -> str:
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON has it, which has no bytes, and no numbers that are none."""
-    return {cleaned(name, SAID_MAX): _plain(value) for name, value in values.items()}
-
-
-def _plain(value: Any) -> Any:
-    if type(value) in (int, bool) or (type(value) is float and math.isfinite(value)):
-        return value
-    return cleaned(value if type(value) is str else repr(value), SAID_MAX)
+    """As JSON has them (plain.py), and not too long."""
+    found = {cleaned(name, SAID_MAX): as_json.plain(value) for name, value in values.items()}
+    return {name: cleaned(value, SAID_MAX) if type(value) is str else value for name, value in found.items()}

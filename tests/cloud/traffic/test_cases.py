@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from vicinal_cloud.traffic import NotAllowed
 from vicinal_cloud.traffic.store import Store
+from vicinal_cloud.traffic.whereabouts import NEAR_MS
 
-GAP, LATE = 10_000, 30_000
+GAP, LATE = 10_000, 30_000 + NEAR_MS  # a Location may come so much later than what it is near to
 
 
 def test_an_open_case_is_fined_by_time_alone_and_what_is_paid_stays_paid() -> None:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from vicinal_cloud.traffic.live import Telling
 from vicinal_cloud.traffic.store import Retention
+from vicinal_cloud.traffic.whereabouts import NEAR_MS
 
-GAP, LATE = 10_000, 30_000
+GAP, LATE = 10_000, 30_000 + NEAR_MS  # a Location may come so much later than what it is near to
 PLATE, HIDDEN = "00D1234", "p-car"
 DAY = 86_400_000
 

@@ -58,6 +58,31 @@ def hear(office: Office, event: Event, after: int = 5) -> None:
     office._save()
 
 
+def test_after_a_restart_it_is_known_where_vehicles_were(tmp_path: Path, office: Office) -> None:
+    """45 in the town, heard by a monitor of the centre; the office is started anew between the two reports."""
+    url = f"sqlite:///{tmp_path}/traffic.sqlite"
+    found = []
+    for event in (location(LAT + 60_000, LON, NOW), speed_event(45.0, NOW + 500)):
+        store = Store(url)
+        again = Office(office.config, store)
+        found.append(again.receive(Delivery(event, None, (), NOW + 600)))
+        again._save()
+        store.close()
+    assert found == ["sightings", "within"]
+
+
+def test_a_report_that_turns_out_to_be_none_has_no_plate_on_the_page(office: Office) -> None:
+    hear(office, speed_event(57.0, NOW))
+    page = Telling(office)
+    assert [one["number"] for one in page.news(NOW)["cases"]] == [1]
+    hear(office, location(LAT + 60_000, LON, NOW))
+    office.control.set_limit("town", 70, NOW - 5000, "operator")
+    hear(office, location(LAT + 60_000, LON, NOW, seq=7, heading=1.0))
+    assert page.news(NOW + 300)["gone"] == [1]
+    (path, *_) = office.paths.latest(9, "Speed")
+    assert (path.verdict, path.params) == ("within", {"rate": 57.0})
+
+
 # News
 
 
@@ -193,6 +218,7 @@ def test_the_slider_begins_before_the_first_event(office: Office, speed: bool) -
 def test_the_past_knows_nothing_of_what_came_later(office: Office) -> None:
     hear(office, speed_event(57.0, NOW))
     office.control.set_limit("centre", 20, NOW + 1000, "operator")
+    office.control.sign_shows("m1", 20, NOW + 1500)
     office.control.move(1, "void", NOW + 2000, "operator", "an ambulance")
     office._save()
     before, then, after = (state_at(office, NOW + more) for more in (-1, 100, 2000))

@@ -29,8 +29,9 @@ HUNDRED_M = 8_990
 """of latitude, in 1e-7 degrees"""
 
 
-def square(lat: int, lon: int, size: int) -> tuple[tuple[int, int], ...]:
-    return ((lat - size, lon - size), (lat - size, lon + size), (lat + size, lon + size), (lat + size, lon - size))
+def square(lat: int, lon: int, size: int, wide: int | None = None) -> tuple[tuple[int, int], ...]:
+    wide = wide or size
+    return ((lat - size, lon - wide), (lat - size, lon + wide), (lat + size, lon + wide), (lat + size, lon - wide))
 
 
 def network(timezone: str = "UTC") -> Network:
@@ -38,7 +39,7 @@ def network(timezone: str = "UTC") -> Network:
     roads = [Road("r1", "High Street", ((LAT - 100_000, LON), (LAT + 100_000, LON)), 1, False, 50)]
     areas = [
         Area("town", "Town", square(LAT, LON, 150_000), 50, 0),
-        Area("centre", "Centre", square(LAT, LON, 27_000), 30, 1),
+        Area("centre", "Centre", square(LAT, LON, 27_000, 45_000), 30, 1),
     ]
     monitors = [Monitor("m1", (LAT, LON), "centre"), Monitor("m2", (LAT + HUNDRED_M, LON), "centre")]
     monitors.append(Monitor("m3", (LAT + 60_000, LON), "town"))
@@ -46,8 +47,9 @@ def network(timezone: str = "UTC") -> Network:
 
 
 def control(**options: Any) -> TrafficControl:
+    """In reach of m1 and of m2 there is the centre alone."""
     rules = Rules(late_ms=options.pop("late_ms", 30_000))
-    return TrafficControl(network(), Settings(rules=rules, **options))
+    return TrafficControl(network(), Settings(rules=rules, **{"reach_m": 150, **options}))
 
 
 def speed(rate: Any, at: int, plate: Any = "00D1234", vehicle: str = "car-1/can", seq: int | None = None) -> Event:
