@@ -13,13 +13,19 @@ begin with an underscore are of the log and stay behind.
 which run it is, and brokers drop what they have: the producer is `name`, the seq is batch * 2^32 + row, and a row's
 number is its place among all rows of the batch when they are sorted by their bytes, so neither partitions nor order
 matter. Workers make the bytes, the driver numbers and publishes them: results of a query, not its input.
+
+*And never dropped for another's*: the first event of a batch has the attribute RowsDigest, made of all its rows. It is
+published first and looked for in the log; if what is there under its identity is of other rows, or is not there any
+more, the batch is refused: (name, batch) was used before, by a run that was another, or by a stream whose checkpoint is
+gone. A broker without a log drops nothing, and is not asked.
 """
 
 import datetime
 import decimal
+import hashlib
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +38,10 @@ from vicinal.event import Event
 from vicinal.wire import decode, encode
 
 from ..broker.client import Closed
-from ..log import Log, Refused, entry_of
+from ..broker.client import Refused as NotAnswered
+from ..log import Log, Record, Refused, entry_of, event_of
 from ..log.limits import MAX_BATCH_BYTES, MAX_BATCH_RECORDS
-from .network import Link
+from .network import BrokerLog, Link
 
 __all__ = ["MAX_BATCH_MIB", "NotPublished", "VicinalStreamWriter", "VicinalWriter"]
 
@@ -42,6 +49,9 @@ __all__ = ["MAX_BATCH_MIB", "NotPublished", "VicinalStreamWriter", "VicinalWrite
 MAX_BATCH_MIB = 256
 _ROWS = 1 << 32
 _AT_ONCE = 1000
+DIGEST = "RowsDigest"
+# Records that are looked at: at first those that have just come.
+_LEAST, _MOST = 64, 16_384
 
 
 class NotPublished(VicinalError):
@@ -101,9 +111,11 @@ class _Target:
         found = sorted(data for message in messages if message is not None for data in message.events)
         if sum(map(len, found)) > MAX_BATCH_MIB << 20:
             raise NotPublished(f"batch {batch} has more than {MAX_BATCH_MIB} MiB of events, which is the limit")
-        events = [decode(data).stamp(self.name, batch * _ROWS + row) for row, data in enumerate(found)]
-        if not events:
+        if not found:
             return
+        events = [decode(data) for data in found]
+        events[0] = events[0].replace(attrs={**events[0].attrs, DIGEST: _digest(found)})
+        events = [event.stamp(self.name, batch * _ROWS + row) for row, event in enumerate(events)]
         if self.path is not None:
             self._append(events)
         else:
@@ -116,34 +128,85 @@ class _Target:
             at = 0
             while at < len(entries):
                 end, size = at, 0
-                while end < len(entries) and end - at < MAX_BATCH_RECORDS and size < MAX_BATCH_BYTES // 2:
+                most = 1 if at == 0 else MAX_BATCH_RECORDS
+                while end < len(entries) and end - at < most and size < MAX_BATCH_BYTES // 2:
                     size += len(entries[end].event)
                     end += 1
                 for result in log.append_batch(entries[at:end], int(time.time() * 1000)):
                     if isinstance(result, Refused):
                         raise NotPublished(f"{self.path}: {result.message}")
+                if at == 0:
+                    self._check(events[0], lambda low, high: log.read(low, high - low), log.first, log.next)
                 at = end
         finally:
             log.close()
 
     def _send(self, events: list[Event]) -> None:
         link = Link(self.address or "", self.options, self.name)
+        log = BrokerLog(self.address or "", self.options)
         try:
             client = link.client()
 
-            async def send() -> None:
+            async def send(some: list[Event]) -> None:
                 advertisement = await client.advertise("subject IS NOT NULL")
-                for at in range(0, len(events), _AT_ONCE):
-                    done = await client.submit_many(events[at : at + _AT_ONCE], advertisement)
+                for at in range(0, len(some), _AT_ONCE):
+                    done = await client.submit_many(some[at : at + _AT_ONCE], advertisement)
                     refused = await done
                     for place, error in refused.items():
-                        raise NotPublished(f"{self.address}: {events[at + place].subject!r}: {error}")
+                        raise NotPublished(f"{self.address}: {some[at + place].subject!r}: {error}")
 
-            link.call(send())
+            link.call(send(events[:1]))
+            try:
+                ends = log.ends()
+            except NotAnswered:  # it has no log
+                ends = None
+            if ends is not None:
+                self._check(events[0], log.records, *ends)
+            link.call(send(events[1:]))
         except (TimeoutError, Closed, ConnectionError) as error:
             raise NotPublished(f"{self.address}: {error}; the batch runs again when the query is started") from error
         finally:
+            log.close()
             link.close()
+
+    def _check(self, first: Event, read: "_Read", oldest: int, newest: int) -> None:
+        """Whether what the log has under its identity is of the same rows."""
+        found = _record_of(first, read, oldest, newest)
+        if found is None or event_of(found).attrs.get(DIGEST) != first.attrs[DIGEST]:
+            was = "was published before, with other rows" if found else "was passed before, by later ones"
+            raise NotPublished(
+                f"{self.address or self.path}: batch {(first.seq or 0) // _ROWS} of {self.name!r} {was}, and these "
+                'would be dropped. Give option("batch", a number that is higher for each run); for a stream, which '
+                'counts its batches anew when its checkpoint is gone, another option("name", ...)'
+            )
+
+
+# From one offset up to another: records, and the offset to go on with.
+_Read = Callable[[int, int], tuple[list[Record], int]]
+
+
+def _record_of(event: Event, read: _Read, oldest: int, newest: int) -> Record | None:
+    """From the end on: what has just been published is there."""
+    end, size = newest, _LEAST
+    while end > oldest:
+        start = at = max(oldest, end - size)
+        while at < end:
+            records, following = read(at, end)
+            for record in records:
+                if (record.producer, record.seq) == event.identity:
+                    return record
+            if following <= at:
+                break
+            at = following
+        end, size = start, min(2 * size, _MOST)
+    return None
+
+
+def _digest(rows: list[bytes]) -> str:
+    made = hashlib.sha256()
+    for row in rows:
+        made.update(len(row).to_bytes(8, "big") + row)
+    return made.hexdigest()[:32]
 
 
 def _value(name: str, value: Any) -> Any:

@@ -5,7 +5,8 @@
     GET  /api/network                 the town, GeoJSON
     GET  /api/state                   vehicles, monitors with what their signs show, areas with their limits, counters
     GET  /api/at?time=MS              the same as it was then, with cases and the last events: the time slider
-                                      (history.py)                                    /api/span: from when to when
+                                      (history.py); &event=NUMBER: when this one had come, and no later one of that
+                                      millisecond                                     /api/span: from when to when
     GET  /api/limits                  POST {"area": "old-town", "value": 30, "who": ..., "hours": "Mo-Fr 07:30-16:30"}
                                       sets one; the answer says what holds, as hours come before what has none.
                                       DELETE {"area": "old-town", "since": MS} ends the one that was set then
@@ -18,7 +19,8 @@
     POST /api/drivers/PLATE           all that is kept of a driver; DELETE erases what no case needs. {"vehicles": []}
                                       are pseudonyms of the plate: who has keys knows them (`vicinal traffic driver`)
 
-What is wrong is answered with 400 or 404 and {"error": why}. Changes are asked for as application/json only: a page of
+What is wrong is answered with 400 or 404 and {"error": why}, and with 503 while the database is away: then /api/state
+says why as `behind`. Changes are asked for as application/json only: a page of
 somebody else cannot do that without being asked first by the browser, and nobody answers then.
 """
 
@@ -38,12 +40,12 @@ from vicinal.errors import LocalProtocolError
 from . import page, views
 from .cases import Case
 from .export import to_csv, to_geojson
-from .history import FRESH_MS, state_at
+from .history import FRESH_MS, began, state_at
 from .limits import Hours
 from .live import Audience
 from .office import Office
 from .plain import dumps
-from .store import NoSuchCase
+from .store import NoSuchCase, StoreError, StoreRefused
 
 __all__ = ["make_app"]
 
@@ -103,6 +105,10 @@ def _kindly(do: Callable[[Request], Awaitable[Response]]) -> Callable[[Request],
             return await do(request)
         except NoSuchCase as error:
             return PlainResponse({"error": str(error)}, 404)
+        except StoreRefused as error:  # what was asked for cannot be there
+            return PlainResponse({"error": str(error)}, 400)
+        except StoreError as error:
+            return PlainResponse({"error": str(error)}, 503)
         except LocalProtocolError as error:
             return PlainResponse({"error": str(error)}, 400)
 
@@ -135,18 +141,20 @@ class _Api:
                 "open": [views.case(one) for one in office.control.open_cases()],
                 "counters": office.control.accounts(),
                 "latency_ms": office.paths.latency(),
+                "behind": office.behind,
             }
         )
 
     async def at(self, request: Request) -> Response:
-        return PlainResponse(state_at(self.office, _number(request, "time")))
+        event = _number(request, "event") if "event" in request.query_params else None
+        return PlainResponse(state_at(self.office, _number(request, "time"), event))
 
     async def overlay(self, request: Request) -> Response:
         return PlainResponse({"samples": views.overlay(self.office.watch.samples)})
 
     async def span(self, request: Request) -> Response:
-        first, last = self.office.store.span()
-        return PlainResponse({"first": first, "last": last, "now": self.office.now()})
+        _, last = self.office.store.span()
+        return PlainResponse({"first": began(self.office), "last": last, "now": self.office.now()})
 
     async def limits(self, request: Request) -> Response:
         rules = [views.rule(one) for one in self.office.control.limits.rules()]

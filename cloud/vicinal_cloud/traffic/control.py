@@ -23,20 +23,20 @@ from typing import Any, NamedTuple
 from vicinal.errors import LocalProtocolError
 from vicinal.event import Event
 
-from .cases import Case, Step, case_of, moved
+from .cases import Case, Step, case_of, fined, moved
 from .judging import Judge
 from .limits import Limits, Rule
 from .measured import Measurements
 from .network import Network
-from .plain import plain
 from .posted import Posted, Shown
-from .reports import DUPLICATE, MALFORMED, Malformed, Report, Rules, check, read
+from .reports import DUPLICATE, MALFORMED, Malformed, Report, Rules, check, read, vehicle_of
 from .seen import Seen
 from .stretches import Evidence, Stretch, Stretches, that_counts
 from .tariff import DEFAULT, Tariff
+from .texts import NAME_MAX, SAID_MAX, WHO_MAX, checked, cleaned, plain
 from .whereabouts import NEAR_MS, Sighting, Whereabouts
 
-__all__ = ["Changes", "Quarantined", "Settings", "TrafficControl"]
+__all__ = ["Changes", "Quarantined", "Settings", "TrafficControl", "no_changes"]
 
 
 class Settings(NamedTuple):
@@ -70,7 +70,7 @@ class Changes(NamedTuple):
     evidence: list[tuple[int, Evidence]]
     """number of the case, and what was added to it"""
     merged: list[tuple[int, int]]
-    """number of a case that has become part of another"""
+    """number of a case that has become part of another, which is among those rewritten"""
     quarantined: list[Quarantined]
     sightings: list[Sighting]
     rules: list[Rule]
@@ -83,8 +83,19 @@ class Changes(NamedTuple):
     def __bool__(self) -> bool:
         return any(self)
 
+    def then(self, later: "Changes") -> "Changes":
+        """Both as one: of a case its last state, and no more of those that are gone or have become part of another."""
+        made = [before + after for before, after in zip(self, later, strict=True)]  # type: ignore[operator]
+        both = Changes(*made)
+        anew = {*later.rewritten, *[number for number, _ in later.merged]}
+        evidence = [*[one for one in self.evidence if one[0] not in anew], *later.evidence]
+        gone = {number for number, _ in both.merged}
+        cases = [*[case for case in self.cases if case.number not in anew], *later.cases]
+        last = {case.number: case for case in cases if case.number not in gone}
+        return both._replace(cases=list(last.values()), evidence=evidence, rewritten=sorted(set(both.rewritten)))
 
-def _none() -> Changes:
+
+def no_changes() -> Changes:
     return Changes([], [], [], [], [], [], [], [], [])
 
 
@@ -109,7 +120,7 @@ class TrafficControl:
         )  # fmt: skip
         self._seen = Seen(late)
         self._cases: dict[int, Case] = {}
-        self._changes = _none()
+        self._changes = no_changes()
 
     # Limits
 
@@ -117,7 +128,7 @@ class TrafficControl:
         """From now on."""
         if area not in self.network.areas:
             raise LocalProtocolError(f"area {area!r} is not known, want one of {', '.join(self.network.areas)}")
-        rule = Rule(area, value, now, hours, who)
+        rule = Rule(area, value, now, hours, checked("who", who, WHO_MAX))
         self.limits.add(rule)
         self._changes.rules.append(rule)
         return rule
@@ -154,7 +165,8 @@ class TrafficControl:
         try:
             report = read(event, monitor, now)
         except Malformed as error:
-            identity = (event.producer or "", event.seq or 0)
+            seq: Any = event.attrs.get("OriginSeq", event.seq)
+            identity = vehicle_of(event), seq if type(seq) is int else event.seq or 0
             return self._quarantine(MALFORMED, str(error), event, identity, monitor, None, now)
         reason = check(report, self.network, self.settings.rules)
         if not reason and not self._seen.is_new(report, now):
@@ -170,9 +182,11 @@ class TrafficControl:
     ) -> str:
         self.quarantined[reason] = self.quarantined.get(reason, 0) + 1
         values = {name: value for name, value in event.params.items() if name != "license_no"}
-        self._changes.quarantined.append(
-            Quarantined(reason, detail, event.subject, *identity, monitor, time, now, plain(values))
-        )
+        made = Quarantined(
+            reason, cleaned(detail, SAID_MAX), cleaned(event.subject, SAID_MAX // 2),
+            cleaned(identity[0], NAME_MAX), identity[1], cleaned(monitor, NAME_MAX), time, now, plain(values),
+        )  # fmt: skip
+        self._changes.quarantined.append(made)
         return reason
 
     def _sighting(self, report: Report) -> str:
@@ -198,7 +212,7 @@ class TrafficControl:
         stretch = self.stretches.of(plate, time)
         if over:
             self._put(plate, time, rows)
-        elif stretch is not None:
+        elif stretch is not None and not stretch.void:  # a void one is nobody's harm, and keeps what it has
             self._withdraw(stretch, time)
         first = "over" if over and stretch is None else "witnessed" if over else "within"
         for identity, before in measured.verdicts.items():
@@ -222,7 +236,7 @@ class TrafficControl:
         for one in merged:
             self._changes.merged.append((one.number, stretch.number))
             self._cases.pop(one.number, None)
-        if rows[: len(known)] == known and not any(one.number in self._changes.rewritten for one in merged):
+        if rows[: len(known)] == known and not merged:
             self._changes.evidence.extend([(stretch.number, one) for one in rows[len(known) :]])
         else:
             self._rewrite(stretch)
@@ -270,7 +284,7 @@ class TrafficControl:
         for stretch in self.stretches.finished(now):
             case = self._cases.pop(stretch.number)
             if case.state == "open":
-                case = moved(case, "fined", now, "traffic control")
+                case = fined(case, now)
                 self._changes.cases.append(case)
                 found.append(case)
         return found
@@ -278,20 +292,27 @@ class TrafficControl:
     def next_timeout(self) -> int | None:
         return self.stretches.next_timeout()
 
-    def void(self, number: int, now: int, who: str, note: str) -> Case | None:
-        """Of one that is still open; None: it is not, so the store has it."""
-        case = self._cases.get(number)
-        if case is None:
-            return None
-        self._cases[number] = case = moved(case, "void", now, who, note)
+    def holds(self, number: int) -> bool:
+        """Whether reports may still be added to it: whatever becomes of it then becomes of it here."""
+        return number in self._cases
+
+    def held(self, plate: str) -> set[int]:
+        """Of a driver. A void one is among them: without it the next report would be another case."""
+        return {case.number for case in self._cases.values() if case.plate == plate}
+
+    def move(self, number: int, state: str, now: int, who: str, note: str = "") -> Case:
+        """Of one that is held here."""
+        case = self._cases[number] = moved(self._cases[number], state, now, who, note)
+        self.stretches.numbered(number).void = case.state == "void"
         self._changes.cases.append(case)
         return case
 
     def open_cases(self) -> list[Case]:
-        return [self._cases[number] for number in sorted(self._cases)]
+        return [case for _, case in sorted(self._cases.items()) if case.state == "open"]
 
     def recall(self, stretch: Stretch, steps: tuple[Step, ...]) -> None:
-        """A case that was open before a restart."""
+        """A case that was open before a restart, or void and may be added to."""
+        stretch.void = steps[-1].state == "void"
         self.stretches.recall(stretch)
         for one in stretch.all():
             self.measured.add(
@@ -300,19 +321,9 @@ class TrafficControl:
         self._cases[stretch.number] = case_of(stretch, self.settings.tariff, steps)
 
     def changes(self) -> Changes:
-        """Since the last time."""
-        found, self._changes = self._changes, _none()
-        last: dict[int, Case] = {case.number: case for case in found.cases}
-        gone = {number for number, _ in found.merged}
-        return found._replace(cases=[case for case in last.values() if case.number not in gone])
-
-    def forget(self, plate: str) -> None:
-        """A driver whose data are erased."""
-        for stretch in self.stretches.open():
-            if stretch.plate == plate:
-                self._cases.pop(stretch.number, None)
-        self.stretches.forget(plate)
-        self.measured.forget_driver(plate)
+        """Since the last time; who has asked keeps them (`then`) until they are saved."""
+        found, self._changes = self._changes, no_changes()
+        return no_changes().then(found)
 
     def forget_vehicles(self, plate: str, vehicles: Iterable[str]) -> None:
         """Of a driver whose data are erased, and its pseudonyms: where they were, and what no case needs."""

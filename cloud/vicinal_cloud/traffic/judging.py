@@ -17,12 +17,10 @@ from .posted import Posted
 from .reports import Report
 from .stretches import Evidence
 from .tariff import Tariff
+from .texts import SOURCE_MAX, cleaned
 from .whereabouts import Sighting, Whereabouts
 
 __all__ = ["Judge"]
-
-SOURCE_MAX = 256
-"""characters that are kept of where a limit comes from"""
 
 
 class Judge:
@@ -46,8 +44,8 @@ class Judge:
         one = seen[0] if areas else None
         limit = self._highest(areas or self._areas_in_reach(report.monitor), report.monitor, report.time)
         return Evidence(
-            report.speed, self._tariff.tolerance(report.speed), limit.value, limit.source[:SOURCE_MAX], limit.area,
-            self._tariff.over(report.speed, limit.value),
+            report.speed, self._tariff.tolerance(report.speed), limit.value, cleaned(limit.source, SOURCE_MAX),
+            limit.area, self._tariff.over(report.speed, limit.value),
             self._network.monitors[report.monitor].place if one is None else one.place,
             "monitor" if one is None else "vehicle", None if one is None else one.heading,
             None if one is None else one.braking, report.time, report.received, report.monitor, report.vehicle,

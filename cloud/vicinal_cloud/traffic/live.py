@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from . import views
-from .history import FRESH_MS
+from .history import FRESH_MS, began
 from .office import Office
 from .plain import dumps
 
@@ -70,7 +70,7 @@ class Telling:
         if not made and now - self._at < ALIVE:
             return {}
         if not self._at:
-            made["span"] = [office.store.span()[0] or now, now]
+            made["span"] = [began(office) or now, now]
         self._at = now
         return {"now": now, **made}
 

@@ -73,10 +73,6 @@ class Measurements:
             time, plate = heappop(self._oldest)
             self._drop(plate, time)
 
-    def forget_driver(self, plate: str) -> None:
-        for time in list(self._known.get(plate, ())):
-            self._drop(plate, time)
-
     def erase(self, plate: str, vehicles: Iterable[str], held: Iterable[tuple[str, int]]) -> None:
         """All of a driver and its pseudonyms but what cases hold: plates and times."""
         own = {(plate, time) for time in self._known.get(plate, ())}

@@ -8,6 +8,9 @@ Reports of one driver that are at most `gap` apart are one stretch. One that clo
 which keeps the number of the earlier; one that turns out to be none may open a gap, and then there are two. So the
 stretches of a set of reports do not depend on the order in which they came; and as nothing is taken that is older
 than `late`, one is final `gap + late` after its end.
+
+A stretch that was declared void stays apart: it takes what is nearest to it (as near to another one: for the driver),
+and never becomes one with others. So what was void is never fined, and what was not never vanishes.
 """
 
 from collections.abc import Iterable
@@ -50,6 +53,7 @@ class Stretch:
         """by time and monitor: what each makes of it"""
         self.evidence: dict[int, Evidence] = {}
         """by time: that which counts"""
+        self.void = False
 
     @property
     def first(self) -> int:
@@ -73,6 +77,10 @@ class Stretch:
     def monitors(self) -> list[str]:
         """All that heard it."""
         return sorted({monitor for several in self.rows.values() for monitor in several})
+
+    def away(self, time: int) -> int:
+        """ms; 0 within it"""
+        return max(self.first - time, time - self.last, 0)
 
     def add(self, one: Evidence) -> None:
         self.put(one.time, [*self.rows.get(one.time, {}).values(), one])
@@ -113,14 +121,22 @@ class Stretches:
 
     def put(self, plate: str, time: int, rows: Iterable[Evidence]) -> tuple[Stretch, list[Stretch]]:
         """The stretch that it belongs to, and those that have become part of it."""
-        near = [one for one in self._open.setdefault(plate, []) if one.first - self.gap <= time <= one.last + self.gap]
-        made = min(near, key=lambda one: one.number) if near else self._new(plate)
-        made.put(time, rows)
-        merged = [one for one in near if one is not made]
+        near = [one for one in self._open.setdefault(plate, []) if one.away(time) <= self.gap]
+        made = self.of(plate, time)
+        if made is None and near:
+            made = min(near, key=lambda one: (one.away(time), not one.void, one.number))
+        if made is None:
+            made = self._new(plate)
+        merged = []
+        if not made.void:
+            together = {one.number: one for one in [made, *near] if not one.void}
+            made = together.pop(min(together))
+            merged = list(together.values())
         for one in merged:
             for at, several in one.rows.items():
                 made.put(at, several.values())
             self._open[plate].remove(one)
+        made.put(time, rows)
         return made, merged
 
     def remove(self, stretch: Stretch, time: int) -> Stretch | None:
@@ -167,8 +183,8 @@ class Stretches:
         self._open.setdefault(stretch.plate, []).append(stretch)
         self.next_number = max(self.next_number, stretch.number + 1)
 
-    def forget(self, plate: str) -> None:
-        self._open.pop(plate, None)
+    def numbered(self, number: int) -> Stretch:
+        return next(one for one in self.open() if one.number == number)
 
     def open(self) -> list[Stretch]:
         return sorted((one for many in self._open.values() for one in many), key=lambda one: one.number)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from vicinal.event import Event
 from vicinal_cloud.traffic import TrafficControl
+from vicinal_cloud.traffic.control import no_changes
 from vicinal_cloud.traffic.store import Store
 from vicinal_cloud.traffic.tariff import DEFAULT
 
@@ -114,24 +115,32 @@ def test_the_order_of_reports_says_nothing(said: list[Heard], chance: random.Ran
     assert found[0] == found[1] == found[2]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(SAID, st.randoms(use_true_random=False))
 def test_what_is_kept_is_what_is_known(said: list[Heard], chance: random.Random) -> None:
-    """Whenever it is saved, and with a restart in between."""
-    store, made = Store(), control(gap_ms=GAP, late_ms=100_000)
-    verdicts: dict[Heard, str] = {}
+    """Whenever it is saved, or cannot be and is kept until it can; with restarts in between, and cases made void."""
+    store, made, unsaved = Store(), control(gap_ms=GAP, late_ms=100_000), no_changes()
+    void: set[int] = set()
     try:
         for one in chance.sample(said, len(said)):
-            verdicts[one] = made.receive(one.event, one.monitor, NOW + 31_000)
+            made.receive(one.event, one.monitor, NOW + 31_000)
+            if chance.random() < 0.1 and (known := made.open_cases()):
+                case = chance.choice(known)
+                made.move(case.number, "void", NOW + 31_000, "clerk", "an ambulance")
+                void.add(case.number)
             if chance.random() < 0.4:
-                store.save(made.changes())
-                if chance.random() < 0.3:
-                    before = made
-                    made = control(gap_ms=GAP, late_ms=100_000)
-                    store.restore(made)
-                    assert details(made) == details(before)
-        store.save(made.changes())
-        assert offences(store.cases()) == offences(made.open_cases())
+                unsaved = unsaved.then(made.changes())
+                if chance.random() < 0.6:
+                    store.save(unsaved)
+                    unsaved = no_changes()
+                    if chance.random() < 0.3:
+                        before = made
+                        made = control(gap_ms=GAP, late_ms=100_000)
+                        store.restore(made)
+                        assert details(made) == details(before)
+        store.save(unsaved.then(made.changes()))
+        assert offences(store.cases()) == offences(made._cases.values())
+        assert {case.number for case in store.cases() if case.state == "void"} == void
         for stretch in made.stretches.open():
             assert sorted(store.evidence(stretch.number)) == sorted(stretch.all())
         assert store.counts()["evidence"] == sum(len(one.all()) for one in made.stretches.open())

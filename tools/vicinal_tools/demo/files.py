@@ -27,7 +27,7 @@ from vicinal_cloud.traffic.network import UNIT, Network
 from ..traffic.districts import nearest_road
 from .deployment import OFFICE, deployment_of
 
-__all__ = ["ADMINISTRATOR", "BROKERS", "NAMES", "OFFICE", "Plan", "write"]
+__all__ = ["ADMINISTRATOR", "BROKERS", "NAMES", "OFFICE", "Plan", "gap_ms", "late_ms", "write"]
 
 BROKERS = ("b-office", "b-west", "b-east")
 ADMINISTRATOR = "operator"
@@ -47,6 +47,8 @@ ANNOUNCED = "".join(
 )
 MONITOR_MAX = 6
 """characters of a monitor's name: what a car's frame of a sign has room for"""
+LOG_HOURS = 24
+"""of brokers: no longer than the office keeps who was where"""
 FLOW_S = 60
 COUNTED_M = 150.0
 """metres from a monitor to the middle of a road that it counts on: so far all of it is heard"""
@@ -201,7 +203,8 @@ def _broker(plan: Plan, name: str, graph: ScopeGraph) -> str:
             lines += ["[[neighbour]]", f'name = "{other}"']
         elif other == BROKERS[0] and other != name:
             lines += ["[[neighbour]]", f'name = "{other}"', f'address = "tcp://127.0.0.1:{plan.brokers[other]}"']
-    lines += ["[status]", f'address = "{_status(plan, name)}"', "[log]", f'directory = "{name}.log"']
+    lines += ["[status]", f'address = "{_status(plan, name)}"']
+    lines += ["[log]", f'directory = "{name}.log"', f"max_age_hours = {LOG_HOURS}"]
     return "\n".join([*lines, ""])
 
 
@@ -300,6 +303,14 @@ def _roads(network: Network, monitor: str) -> str:
     )
 
 
+def late_ms(plan: Plan) -> int:
+    return CROWD_LATE_MS if plan.scale else LATE_MS
+
+
+def gap_ms(plan: Plan) -> int:
+    return round(GAP_MS * (plan.scale or 1))
+
+
 def _office(plan: Plan, database: str | None) -> str:
     watched = "\n".join([f'{name} = "{_status(plan, name)}"' for name in plan.status])
     return f"""\
@@ -312,8 +323,8 @@ database = "{database or "sqlite:///traffic.sqlite"}"
 [listen]
 address = "http://127.0.0.1:{plan.port}"
 [rules]
-late_ms = {CROWD_LATE_MS if plan.scale else LATE_MS}
-gap_ms = {round(GAP_MS * (plan.scale or 1))}
+late_ms = {late_ms(plan)}
+gap_ms = {gap_ms(plan)}
 [watch]
 {watched}
 """

@@ -14,8 +14,9 @@ from ..overlay import Failed
 
 if TYPE_CHECKING:
     from vicinal_cloud.spark.traffic.places import Places
+    from vicinal_cloud.traffic import Limits, Settings
 
-__all__ = ["is_delta", "places_of", "progress", "settings_of", "source_of", "source_options"]
+__all__ = ["is_delta", "limits_of", "office_of", "places_of", "progress", "settings_of", "source_of", "source_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,7 +42,25 @@ def source_options(function: F) -> F:
             click.option(
                 "--network", metavar="FILE", help="Roads and areas (GeoJSON); without it, the town of the demo."
             ),
-            click.option("--rules", metavar="FILE", help="Limits that were set beside those of the network (JSON)."),
+            click.option(
+                "--rules",
+                metavar="FILE|URL",
+                help="Limits that were set: what the office's /api/limits answers, in a file, or http://OFFICE itself.",
+            ),
+            click.option(
+                "--gap-ms",
+                type=click.IntRange(1),
+                default=10_000,
+                show_default=True,
+                help="Reports over the limit that are farther apart are two offences: as [rules] of the office.",
+            ),
+            click.option(
+                "--late-ms",
+                type=click.IntRange(1),
+                default=900_000,
+                show_default=True,
+                help="Reports that are older when they are received do not count: as [rules] of the office.",
+            ),
             click.option("--out", metavar="DIR", required=True, help="The tables, and where the query has come to."),
             click.option(
                 "--format",
@@ -120,9 +139,37 @@ def places_of(network: str | None, rules: str | None) -> "Places":
 
     file = Path(network) if network else Path(tracks.__file__).with_name("aldermere.geojson")
     try:
-        return read_places(file, Path(rules) if rules else None)
+        return read_places(file, rules)
     except VicinalError as error:
         raise BadInput(str(error)) from error
+
+
+def office_of(gap_ms: int, late_ms: int) -> "Settings":
+    from vicinal_cloud.traffic import Rules, Settings
+
+    return Settings(rules=Rules(late_ms=late_ms), gap_ms=gap_ms)
+
+
+def limits_of(places: "Places", rules: str | None) -> "Callable[[], Limits] | None":
+    """Those that hold when it is asked. While they cannot be read those of before hold, which is said once."""
+    if rules is None:
+        return None
+    from vicinal_cloud.spark.traffic.rules import read_limits
+
+    known, problem = places.limits, ""
+
+    def limits() -> "Limits":
+        nonlocal known, problem
+        try:
+            known, now = read_limits(places.network, rules), ""
+        except VicinalError as error:
+            now = str(error)
+            if now != problem:
+                click.echo(f"the limits of before hold on: {now}", err=True)
+        problem = now
+        return known
+
+    return limits
 
 
 def progress(counts: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from vicinal.errors import VicinalError
 
 from ..overlay import Failed
 from ._options import session_options, start
-from ._tables import is_delta, places_of, progress, settings_of, source_of, source_options
+from ._tables import is_delta, limits_of, office_of, places_of, progress, settings_of, source_of, source_options
 
 __all__ = ["command", "reason_of"]
 
@@ -44,6 +44,8 @@ def command(
     token_file: str | None,
     network: str | None,
     rules: str | None,
+    gap_ms: int,
+    late_ms: int,
     out: str,
     table_format: str,
     once: bool,
@@ -87,11 +89,13 @@ def command(
             spark,
             Path(out),
             places,
+            office_of(gap_ms, late_ms),
             query="ingest",
             refresh_s=refresh,
             derived=() if positions_only else DERIVED,
             said=said,
             delta=delta,
+            limits=limits_of(places, rules),
         )
         try:
             tries = _TRIES
@@ -99,10 +103,11 @@ def command(
                 query = stream(spark, options, tables, trigger)
                 try:
                     while not stopping.is_set() and not query.awaitTermination(1):
-                        pass
+                        tables.tick()
                     query.stop()
                     break
                 except Exception as error:
+                    query.stop()
                     if stopping.is_set():
                         break  # of what was under way nothing is committed
                     tries -= 1

@@ -9,7 +9,7 @@ from vicinal.errors import VicinalError
 
 from ..overlay import Failed
 from ._options import session_options, start
-from ._tables import is_delta, places_of, settings_of, source_of, source_options
+from ._tables import is_delta, office_of, places_of, settings_of, source_of, source_options
 from .ingest import reason_of
 
 __all__ = ["command"]
@@ -29,6 +29,8 @@ def command(
     token_file: str | None,
     network: str | None,
     rules: str | None,
+    gap_ms: int,
+    late_ms: int,
     out: str,
     table_format: str,
     as_json: bool,
@@ -52,7 +54,7 @@ def command(
     register(spark)
     try:
         click.echo("reading", err=True)
-        counts = batch(spark, options, Path(out), places, delta=delta)
+        counts = batch(spark, options, Path(out), places, office_of(gap_ms, late_ms), delta)
     except VicinalError as error:
         raise Failed(str(error)) from error
     except Exception as error:

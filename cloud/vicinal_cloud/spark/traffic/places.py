@@ -7,17 +7,16 @@ on it. Of equals the first by name counts, so that the answer does not depend on
 All in metres on the network's plane.
 """
 
-import json
+import copy
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal.errors import VicinalError
-
-from ...traffic.limits import Hours, Limits, Rule
-from ...traffic.network import Network, load
+from ...traffic.limits import Limits
+from ...traffic.network import MARGIN, Network, load
+from .rules import read_limits
 
 __all__ = ["ACROSS_M", "MATCH_M", "Piece", "Places", "read_places"]
 
@@ -53,6 +52,12 @@ class Places:
         self._ends = np.array(ends)
         self._cells = self._grid()
         self._one = _scale(network)
+
+    def under(self, limits: Limits) -> "Places":
+        """The same places with other limits."""
+        made = copy.copy(self)
+        made.limits = limits
+        return made
 
     def _grid(self) -> dict[tuple[int, int], Any]:
         cells: dict[tuple[int, int], set[int]] = {}
@@ -125,7 +130,7 @@ class Places:
     def contains(self, lat: Any, lon: Any) -> Any:
         x, y = self.metres(lat.astype(np.float64), lon.astype(np.float64))
         east, north = self.network.plane.metres(self.network.north, self.network.east)
-        return (np.abs(x) <= abs(east) + 2000) & (np.abs(y) <= abs(north) + 2000)
+        return (np.abs(x) <= abs(east) + MARGIN) & (np.abs(y) <= abs(north) + MARGIN)
 
     def limits_at(self, areas: Any, times: Any) -> tuple[Any, Any]:
         """km/h in force and who set it, for names of areas and ms; NaN and "" where there is none."""
@@ -160,31 +165,7 @@ def _inside(lat: Any, lon: Any, ring: Any) -> Any:
     return found
 
 
-def read_places(network: Path, rules: Path | None = None) -> Places:
-    """`rules` is JSON, what was set beside the network's own limits:
-    [{"area": "old-town", "limit_kmh": 20, "since_ms": 0, "until_ms": null, "hours": "Mo-Fr 07:30-16:30",
-    "source": "council"}, ...]"""
+def read_places(network: Path, rules: str | Path | None = None) -> Places:
+    """`rules` is what was set beside the network's own limits: a file, or the address of an office (rules.py)."""
     found = load(network)
-    limits = Limits(found.timezone)
-    for area in found.areas.values():
-        limits.add(Rule(area.name, area.limit, 0, source="network"))
-    for at, one in enumerate(_rules(rules)):
-        try:
-            hours = Hours.parse(one["hours"]) if one.get("hours") else None
-            since, until = one.get("since_ms", 0), one.get("until_ms")
-            limits.add(Rule(one["area"], one["limit_kmh"], since, hours, one.get("source", "set"), until))
-        except (KeyError, TypeError, VicinalError) as error:
-            raise VicinalError(f"{rules}: rule {at}: {error!s}") from error
-    return Places(found, limits)
-
-
-def _rules(path: Path | None) -> list[Any]:
-    if path is None:
-        return []
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise VicinalError(f"{path}: {error}") from error
-    if not isinstance(found, list):
-        raise VicinalError(f"{path}: want a list of rules")
-    return found
+    return Places(found, read_limits(found, rules))

@@ -3,14 +3,13 @@
 One HTML file with its pictures in it as SVG: it can be sent by mail and read in ten years. Spark is not needed.
 """
 
-import json
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from vicinal.errors import VicinalError
+from .reading import read
 
 __all__ = ["page"]
 
@@ -29,13 +28,10 @@ svg text { font: 11px system-ui, sans-serif; fill: #333 } .note { color: #666 }
 
 
 def page(tables: Path) -> str:
-    """Raises VicinalError where there are none."""
-    state = tables / "_vicinal" / "state.json"
-    if not state.exists():
-        raise VicinalError(f"{tables}: no tables: want the --out of `vicinal spark traffic` or `vicinal spark ingest`")
-    found = json.loads(state.read_text(encoding="utf-8"))
-    speeds, offences = _table(tables, found, "segment_speeds"), _table(tables, found, "offences")
-    counts = found["notes"].get("counts", {})
+    """Of one commit. Raises VicinalError where there are none, or they cannot be read."""
+    notes, found = read(tables, "segment_speeds", "offences")
+    speeds, offences = found["segment_speeds"], found["offences"]
+    counts = notes.get("counts", {})
     parts = [
         f"<p>{counts.get('read', 0):,} events read, {counts.get('position', 0):,} positions. Times are UTC.</p>",
         "<h2>Speed of segments by hour</h2>",
@@ -52,21 +48,6 @@ def page(tables: Path) -> str:
         '<meta name="viewport" content="width=device-width">'
         f"<h1>Traffic</h1>\n{chr(10).join(parts)}\n</html>\n"
     )
-
-
-def _table(tables: Path, state: dict[str, Any], name: str) -> pd.DataFrame:
-    files = [tables / one for one in state["files"].get(name, {})]
-    if not files:
-        return pd.DataFrame()
-    frames = []
-    for one in files:
-        frame = pd.read_parquet(one, partitioning=None)
-        for part in one.parent.parts:
-            key, equals, value = part.partition("=")
-            if equals and key in ("day", "area"):
-                frame[key] = value
-        frames.append(frame)
-    return pd.concat(frames, ignore_index=True)
 
 
 def _nothing() -> str:

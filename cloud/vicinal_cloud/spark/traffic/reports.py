@@ -3,24 +3,29 @@
     events ──▶ judged: outcome = position | late | quarantine(reason) | other
                           └─ positions of a batch that are there already ──▶ duplicate
 
+Those that may be over a limit are `fast`: only these have a plate (offences.py).
+
 Everything said here of a row depends on that row alone, so that a batch and a stream say the same. Who says it is the
 vehicle (`$OriginProducer`, where a gateway passed it on), when is `$Time`, in ms. *Late* is what was received more than
 `late_ms` after it happened: it is kept, and counts in no other table.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...traffic.control import Settings
+from ...traffic.reports import PLATE_MAX, monitor_of
+from .offences import least_limit
 from .places import BACKWARD, FORWARD, Places
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["EVENTS", "JUDGED", "KEPT", "LATE", "OTHER", "POSITION", "QUARANTINE", "REASONS", "Rules", "judged"]
+__all__ = ["EVENTS", "JUDGED", "KEPT", "LATE", "OTHER", "POSITION", "QUARANTINE", "REASONS", "judged"]
 
 # What is asked of the source.
 EVENTS = (
@@ -37,38 +42,32 @@ REASONS = (MALFORMED, IMPOSSIBLE, NO_TIME, FUTURE, SWAPPED, OUTSIDE, LOST)
 JUDGED = (
     "outcome string, reason string, detail string, "
     "vehicle_id string, seq bigint, event_time timestamp, received_time timestamp, subject string, "
-    "lat_deg double, lon_deg double, speed_kmh double, heading_deg double, plate string, "
+    "lat_deg double, lon_deg double, speed_kmh double, heading_deg double, plate string, fast boolean, "
     "segment_id string, direction string, match_distance_m double, area string, limit_kmh double, limit_source string, "
+    "monitor string, "
     "log string, log_offset bigint, day string"
 )
 KEPT = [
     *("vehicle_id", "seq", "event_time", "received_time", "subject", "lat_deg", "lon_deg", "speed_kmh", "heading_deg"),
-    *("plate", "segment_id", "direction", "match_distance_m", "limit_kmh", "limit_source", "log", "log_offset"),
+    *("segment_id", "direction", "match_distance_m", "limit_kmh", "limit_source", "monitor", "log", "log_offset"),
     *("day", "area"),
 ]
 NO_AREA = "none"
 
 
-class Rules(NamedTuple):
-    """What is believed, as in vicinal_cloud.traffic.reports."""
-
-    max_speed_kmh: float = 250.0
-    skew_ms: int = 2_000
-    late_ms: int = 900_000
-
-
-def judged(events: "DataFrame", places: Places, rules: Rules) -> "DataFrame":
+def judged(events: "DataFrame", places: Places, settings: Settings) -> "DataFrame":
     """Rows as in JUDGED, one for each event."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
-                yield _judge(batch, places, rules)
+                yield _judge(batch, places, settings)
 
     return events.mapInArrow(work, JUDGED)
 
 
-def _judge(batch: pa.RecordBatch, places: Places, rules: Rules) -> pa.RecordBatch:
+def _judge(batch: pa.RecordBatch, places: Places, settings: Settings) -> pa.RecordBatch:
+    rules = settings.rules
     rows = batch.to_pandas()
     count = len(rows)
     received = rows["_received_ms"].fillna(0).to_numpy(np.int64)
@@ -103,7 +102,11 @@ def _judge(batch: pa.RecordBatch, places: Places, rules: Rules) -> pa.RecordBatc
     put(error != "", QUARANTINE, MALFORMED)
     bare = ~has_place & np.isnan(rate)
     put(bare, QUARANTINE, MALFORMED, np.full(count, "neither a place (lat, lon) nor a speed (rate)"))
-    put(~np.isnan(rate) & ~((rate >= 0) & (rate <= rules.max_speed_kmh)), QUARANTINE, IMPOSSIBLE, rate)
+    plates = [None if plate is None else plate.strip() for plate in batch.column("license_no").to_pylist()]
+    sizes = np.array([1 if plate is None else len(plate) for plate in plates], np.int64)
+    said = [f"license_no has {size} characters, want 1 to {PLATE_MAX}" for size in sizes]
+    put((sizes < 1) | (sizes > PLATE_MAX), QUARANTINE, MALFORMED, said)
+    put(~np.isnan(rate) & ~((rate >= 0) & (rate <= rules.max_speed)), QUARANTINE, IMPOSSIBLE, rate)
     put(~time_known, QUARANTINE, NO_TIME)
     put(time > received + rules.skew_ms, QUARANTINE, FUTURE, time - received)
     put(swapped, QUARANTINE, SWAPPED)
@@ -118,6 +121,11 @@ def _judge(batch: pa.RecordBatch, places: Places, rules: Rules) -> pa.RecordBatc
         piece[good], far[good], along[good] = places.match(lat[good], lon[good], heading[good])
         area[good] = places.areas(lat[good], lon[good])
         limit[good], source[good] = places.limits_at(area[good], time[good])
+    # Who may be over a limit: of its own place, or of any where it has said none. Of the others no plate is kept.
+    bar, over = np.where(np.isnan(limit), least_limit(places), limit), settings.tariff.over
+    may = (outcome == POSITION) & (rate > bar)
+    fast = [bool(one) and over(speed, int(most)) > 0 for one, speed, most in zip(may, rate, bar)]
+    heard = [monitor_of(producer) for producer in batch.column("_producer").to_pylist()]
     stamps = pa.array(time, pa.int64()).cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "UTC"))
     columns: dict[str, Any] = {
         "outcome": pa.array(outcome, pa.string()),
@@ -132,13 +140,15 @@ def _judge(batch: pa.RecordBatch, places: Places, rules: Rules) -> pa.RecordBatc
         "lon_deg": _floats(np.where(has_place, lon / 1e7, np.nan)),
         "speed_kmh": _floats(rate),
         "heading_deg": _floats(heading),
-        "plate": batch.column("license_no"),
+        "plate": pa.array([plate if one else None for plate, one in zip(plates, fast)], pa.string()),
+        "fast": pa.array(fast, pa.bool_()),
         "segment_id": pa.array([places.pieces[one].segment_id if one >= 0 else None for one in piece], pa.string()),
         "direction": pa.array([{1: FORWARD, -1: BACKWARD}.get(int(one)) for one in along], pa.string()),
         "match_distance_m": _floats(np.round(far, 2)),
         "area": pa.array(np.where(area == "", NO_AREA, area), pa.string()),
         "limit_kmh": _floats(limit),
         "limit_source": _texts(source),
+        "monitor": pa.array([name if name in places.network.monitors else None for name in heard], pa.string()),
         "log": batch.column("_log"),
         "log_offset": batch.column("_offset"),
         "day": pa.array(np.datetime_as_string(time.astype("datetime64[ms]"), unit="D"), pa.string()),

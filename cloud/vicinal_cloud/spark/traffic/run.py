@@ -1,13 +1,16 @@
 """The tables from a log: of before in one batch, of now in many. Both go through `Tables.ingest`.
 
 events ──▶ judged ──┬─▶ positions (without those that are there)     ──▶ every `refresh_s`: the days that have changed
-                    ├─▶ late                                               observed ──▶ segment_speeds, ... offences
+                    ├─▶ speeding: what may be over a limit                 observed ──▶ segment_speeds, ... trips
+                    ├─▶ late                                               speeding ──▶ offences
                     ├─▶ quarantine, with the reason
                     └─▶ counts: read = positions + duplicates + late + quarantine + other
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +19,11 @@ import pyarrow.compute as pc
 
 from vicinal.errors import VicinalError
 
+from ...traffic.control import Settings
+from ...traffic.limits import Limits
+from .offences import SPEEDING, cases, offences, settles_ms, to_keep
 from .places import Places
-from .reports import EVENTS, JUDGED, KEPT, LATE, OTHER, POSITION, QUARANTINE, Rules, judged
+from .reports import EVENTS, JUDGED, KEPT, LATE, OTHER, POSITION, QUARANTINE, judged
 from .small import MOST, counted, first_seen
 from .store import Store
 from .tables import TABLES, observed
@@ -28,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DERIVED", "Tables", "batch", "stream"]
 
-DERIVED = tuple(TABLES)
+OFFENCES, FAST = "offences", "speeding"
+DERIVED = (*TABLES, OFFENCES)
 # Batches between two looks for small files.
 _COMPACT_EVERY = 50
 Said = Callable[[dict[str, Any]], None]
@@ -42,28 +49,36 @@ class Tables:
         spark: "SparkSession",
         out: Path,
         places: Places,
-        rules: Rules | None = None,
+        settings: Settings | None = None,
         query: str = "",
         refresh_s: float = 60.0,
         derived: "tuple[str, ...]" = DERIVED,
         said: Said | None = None,
         delta: bool = False,
+        limits: Callable[[], Limits] | None = None,
     ) -> None:
+        """`settings` are those of the office; `limits` says which hold, as of when it is asked: before each batch and
+        each refresh, so that all that were set before a report was received are known when it is judged."""
         self.spark = spark
         self.store = Store(out, query, delta)
         self._places = places
-        self._rules = rules or Rules()
+        self._settings = settings or Settings()
+        self._limits = limits
         self._refresh_s = refresh_s
         self._derived = derived
         self._refreshed = time.monotonic()
         self._said = said or (lambda progress: None)
+        self._changing = threading.Lock()
 
     def ingest(self, events: "DataFrame", number: int, small: bool = False) -> None:
         """One batch; nothing if it is there. A `small` one has no more rows than small.MOST."""
-        if number <= self.store.batch:
-            return
+        with self._changing:
+            if number > self.store.batch:
+                self._ingest(events, number, small)
+
+    def _ingest(self, events: "DataFrame", number: int, small: bool) -> None:
         begun = time.monotonic()
-        rows = judged(events, self._places, self._rules)
+        rows = judged(events, self._known_places(), self._settings)
         if small:
             self._ingest_small(rows.toArrow(), number)
         else:
@@ -72,8 +87,25 @@ class Tables:
         if number % _COMPACT_EVERY == _COMPACT_EVERY - 1:
             for table in ("positions", "late", "quarantine"):
                 self.store.compact(self.spark, table)
+        self._refresh_if_due()
+
+    def tick(self) -> None:
+        """Now and then, from any thread: a stream that has nothing to read runs no batch, and what follows from the
+        last one is due all the same."""
+        if self._changing.acquire(blocking=False):  # else a batch is under way, and looks for itself
+            try:
+                self._refresh_if_due()
+            finally:
+                self._changing.release()
+
+    def _refresh_if_due(self) -> None:
         if time.monotonic() - self._refreshed >= self._refresh_s:
-            self.refresh()
+            self._refresh(ended=False)
+
+    def _known_places(self) -> Places:
+        if self._limits is not None:
+            self._places = self._places.under(self._limits())
+        return self._places
 
     def _ingest_small(self, rows: "pa.Table", number: int) -> None:
         counts, fresh = _tallied(counted(rows))
@@ -81,7 +113,8 @@ class Tables:
         if fresh:
             low, high = min(one[1] for one in fresh), max(one[2] for one in fresh)
             positions = first_seen(positions, self.store.overlapping("positions", low, high), low, high)
-        chosen = {LATE: rows.filter(_is(LATE)).select(KEPT), QUARANTINE: rows.filter(_is(QUARANTINE))}
+        chosen = {name: rows.filter(_is(name)) for name in (LATE, QUARANTINE)}
+        chosen[FAST] = rows.filter(pc.field("fast"))
         self._commit(chosen, positions, len(positions), counts, fresh, number)
 
     def _ingest_large(self, rows: "DataFrame", number: int) -> None:
@@ -92,6 +125,7 @@ class Tables:
             try:
                 kept = positions.count() if counts[POSITION] else 0
                 chosen = {name: rows.where(f"outcome = '{name}'") for name in (LATE, QUARANTINE)}
+                chosen[FAST] = rows.where("fast")
                 self._commit(chosen, positions, kept, counts, fresh, number)
             finally:
                 positions.unpersist()
@@ -129,10 +163,14 @@ class Tables:
         sizes = {"positions": kept, "late": counts[LATE], "quarantine": counts[QUARANTINE]}
         if kept:
             tables["positions"] = positions
+        if counts[POSITION] and OFFENCES in self._derived:
+            tables[FAST] = _only(rows[FAST], SPEEDING)
         if counts[LATE]:
             tables["late"] = _only(rows[LATE], KEPT)
         if counts[QUARANTINE]:
-            wanted = [name for name in JUDGED_NAMES if name not in ("outcome", "segment_id", "direction")]
+            wanted = [
+                name for name in JUDGED_NAMES if name not in ("outcome", "plate", "fast", "segment_id", "direction")
+            ]
             tables["quarantine"] = _only(rows[QUARANTINE], wanted)
         outcomes = {"duplicate": counts[POSITION] - kept, **counts, POSITION: kept}
         outcomes["read"] = counts[POSITION] + counts[LATE] + counts[QUARANTINE] + counts[OTHER]
@@ -142,25 +180,51 @@ class Tables:
         dirty = sorted({*self.store.notes.get("dirty", []), *(one[0] for one in days)})
         self.store.commit(number, tables, notes={"counts": totals, "dirty": dirty, "last": outcomes}, rows=sizes)
 
-    def refresh(self) -> None:
-        """What follows from the positions of the days that have changed."""
+    def refresh(self, ended: bool = False) -> None:
+        """What follows from the positions of the days that have changed. `ended`: nothing comes any more."""
+        with self._changing:
+            self._refresh(ended)
+
+    def _refresh(self, ended: bool) -> None:
         self._refreshed = time.monotonic()
         dirty = self.store.notes.get("dirty", [])
-        positions = self.store.read(self.spark, "positions", self.store.files("positions", dirty)) if dirty else None
-        if positions is None:
+        if not dirty or not self._derived:
             return
-        seen = observed(positions.selectExpr("* except (day)", "cast(day as string) as day")).persist()
+        days = sorted({*dirty, *self.store.notes.get("undecided", [])})
+        places = self._known_places()
+        positions = self._of_days("positions", days)
+        assert positions is not None, "a day is dirty because of its positions"
+        held = [seen := observed(positions).persist()]
         try:
-            tables = {name: TABLES[name](seen, self._places) for name in self._derived}
-            replaced = {name: self.store.files(name, dirty) for name in self._derived}
-            self.store.commit(None, tables, replaced, notes={"dirty": []})
+            tables = {name: TABLES[name](seen, places) for name in self._derived if name != OFFENCES}
+            notes: dict[str, Any] = {"dirty": [], "undecided": []}
+            speeding = self._of_days(FAST, days) if OFFENCES in self._derived else None
+            if speeding is not None:
+                held.append(found := cases(speeding, positions, places, self._settings).persist())
+                final = None if ended else self._final(positions)
+                tables |= {OFFENCES: offences(found), FAST: to_keep(speeding, found, final)}
+                notes["undecided"] = [] if final is None else [day for day in days if _end(day) >= final]
+            replaced = {name: self.store.files(name, days) for name in tables}
+            self.store.commit(None, tables, replaced, notes=notes)
         finally:
-            seen.unpersist()
+            for one in held:
+                one.unpersist()
+
+    def _of_days(self, table: str, days: list[str]) -> "DataFrame | None":
+        found = self.store.read(self.spark, table, self.store.files(table, days))
+        return None if found is None else found.selectExpr("* except (day)", "cast(day as string) as day")
+
+    def _final(self, positions: "DataFrame") -> int:
+        """Of what happened before it, all that may be believed has come: ms."""
+        ((received,),) = positions.agg(_sql("max(unix_millis(received_time))")).collect()
+        return int(received) - settles_ms(self._settings)
 
     def close(self) -> None:
         self.store.close()
 
 
+# Of what is in quarantine.
+_NOT_SAID = ("outcome", "plate", "fast", "segment_id", "direction")
 JUDGED_NAMES = [part.split()[0] for part in JUDGED.split(", ")]
 
 
@@ -181,6 +245,11 @@ def _only(rows: Any, names: list[str]) -> Any:
     return rows.select(names) if isinstance(rows, pa.Table) else rows.select(*names)
 
 
+def _end(day: str) -> int:
+    """ms"""
+    return int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp() + 86_400) * 1000
+
+
 def _is(outcome: str) -> Any:
     return pc.field("outcome") == outcome
 
@@ -191,17 +260,22 @@ def _sql(text: str) -> Any:
     return functions.expr(text)
 
 
-def events_of(reader: Any, options: dict[str, str]) -> "DataFrame":
-    """Of spark.read or spark.readStream. With the option `kafka`, of a topic (kafka.py), else of logs (source.py)."""
-    if "kafka" in options:
-        from ..kafka import events
+def _all_of(spark: "SparkSession", options: dict[str, str]) -> "DataFrame":
+    """With the option `kafka`, of a topic (kafka.py), else of logs (events.py)."""
+    from .. import kafka
+    from ..events import events
 
-        return events(reader, options, EVENTS)
-    reader = reader.format("vicinal").schema(EVENTS)
-    for name, value in options.items():
-        reader = reader.option(name, value)
-    found: DataFrame = reader.load()
-    return found
+    return kafka.events(spark.read, options, EVENTS) if "kafka" in options else events(spark, EVENTS, **options)
+
+
+def _stream_of(spark: "SparkSession", options: dict[str, str]) -> "DataFrame":
+    """As `_all_of`; of logs by source.py."""
+    from .. import kafka
+
+    reader = spark.readStream
+    if "kafka" in options:
+        return kafka.events(reader, options, EVENTS)
+    return reader.format("vicinal").schema(EVENTS).options(**options).load()
 
 
 def batch(
@@ -209,16 +283,16 @@ def batch(
     options: dict[str, str],
     out: Path,
     places: Places,
-    rules: Rules | None = None,
+    settings: Settings | None = None,
     delta: bool = False,
 ) -> dict[str, int]:
     """All that is in the logs, into a folder that is new. The counts."""
-    tables = Tables(spark, out, places, rules, "batch", delta=delta)
+    tables = Tables(spark, out, places, settings, "batch", delta=delta)
     try:
         if tables.store.batch >= 0:
             raise VicinalError(f"{out} has tables already: a batch begins with none")
-        tables.ingest(events_of(spark.read, options), 0)
-        tables.refresh()
+        tables.ingest(_all_of(spark, options), 0)
+        tables.refresh(ended=True)
         counts: dict[str, int] = tables.store.notes["counts"]
         return counts
     finally:
@@ -242,7 +316,7 @@ def stream(
     # A backlog of millions is read in many batches, each small.
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(MOST), **options}
     small = int(options["maxOffsetsPerTrigger"]) <= MOST
-    events = events_of(spark.readStream, options)
+    events = _stream_of(spark, options)
     return (
         events.writeStream.foreachBatch(lambda frame, number: tables.ingest(frame, number, small))
         .option("checkpointLocation", str(where))

@@ -11,6 +11,11 @@ then the files are moved, and those that they stand for are removed. Killed befo
 batch runs again; killed after it, the moves are made when the store is opened, and the batch, run again, is seen to be
 done. A file is moved whole: there is none of 0 bytes, and none that is in no commit. On a file system that has
 rename: a local or shared disk.
+
+Who reads a folder of Parquet without state.json sees what was committed, but while files are moved: a batch that is
+there in part, and, as new files come before those go that they stand for, of a refresh or a compaction rows that are
+there twice. A writer that is killed just then leaves it so until the store is opened again. The other order would leave
+rows that are missing. reading.py gives what was committed, and so does Delta's log.
 """
 
 import fcntl
@@ -33,9 +38,12 @@ from .small import write_partitioned
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Store", "StoreInUse"]
+__all__ = ["STATE", "Store", "StoreInUse"]
 
 _OWN = "_vicinal"
+STATE = f"{_OWN}/state.json"
+# Of the tables: what another one has written cannot be added to.
+FORM = 2
 # Rows of one file of Parquet: 20 MB.
 FILE_ROWS = 1_000_000
 # Files of one day and area from which on they are made one.
@@ -67,8 +75,14 @@ class Store:
         self._state: dict[str, Any] = (
             json.loads(file.read_text())
             if file.exists()
-            else {"query": "", "batch": -1, "files": {}, "notes": {}, "moves": []}
+            else {"form": FORM, "query": "", "batch": -1, "files": {}, "notes": {}, "moves": []}
         )
+        if self._state.get("form", 1) != FORM:
+            self.close()
+            raise VicinalError(
+                f"{root}: these tables have the columns of another version of Vicinal, want form {FORM}: give another "
+                "folder; the log has all that is in them"
+            )
         self._delta: dict[str, DeltaLog] = {}
         if delta and not self._state.get("delta"):
             self._state["delta"] = True
@@ -163,6 +177,7 @@ class Store:
                     moves.append([one.relative_to(self.root).as_posix(), name])
                     files.setdefault(table, {})[name] = about
         state = {
+            "form": FORM,
             "query": self._query or self._state["query"],
             "batch": self._state["batch"] if batch is None else batch,
             "commit": number,

@@ -9,7 +9,8 @@ and time, and of equals the lower seq is first. So what a stream has refreshed i
     stopped           vehicles that stood still
     accidents         two that stood still at the same place at the same time (Linear Road's meaning, with metres)
     trips             from one long pause to the next
-    offences          stretches of time over the limit in force, with the evidence
+
+Offences are judged by other rules, those of the office of traffic control: offences.py.
 """
 
 from collections.abc import Callable
@@ -20,10 +21,10 @@ from .places import Places
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["TABLES", "accidents", "congestion", "observed", "offences", "segment_speeds", "stopped", "trips"]
+__all__ = ["TABLES", "accidents", "congestion", "observed", "segment_speeds", "stopped", "trips"]
 
-# A speed counts for a place so long after it was said.
-PAIRED_S = 10
+# A speed counts for a place so long after it was said: 28 m at 50 km/h.
+PAIRED_S = 2
 # Slow is below so much of free flow, by at least so many vehicles; two runs with so few minutes between are one.
 SLOW, SLOW_VEHICLES, SLOW_GAP_MIN = 0.6, 2, 2
 # Vehicles that make a minute's mean worth believing whole.
@@ -31,9 +32,6 @@ CONFIDENT_VEHICLES = 5
 STILL_KMH, STILL_S, STILL_REPORTS = 3.0, 60, 4
 ACCIDENT_S, ACCIDENT_M = 120, 30.0
 PAUSE_S = 300
-# Taken off a measured speed: 3 km/h up to 100, 3 % above.
-TOLERANCE_KMH, TOLERANCE = 3.0, 0.03
-OFFENCE_GAP_S = 30
 _WHEN = "struct(ms, seq)"
 _METRES = (
     "6371008.8 * sqrt(pow(radians({a}lat_deg - {b}lat_deg), 2)"
@@ -44,20 +42,12 @@ _METRES = (
 def observed(positions: "DataFrame") -> "DataFrame":
     """With `ms`, the time as a number, for what follows."""
     spoken = positions.selectExpr("*", "unix_millis(event_time) as ms")
-    return (
-        spoken.selectExpr(
-            "* except (speed_kmh)",
-            f"""coalesce(speed_kmh, max_by(speed_kmh, if(speed_kmh is null, null, struct(ms, seq))) over (
+    return spoken.selectExpr(
+        "* except (speed_kmh)",
+        f"""coalesce(speed_kmh, max_by(speed_kmh, if(speed_kmh is null, null, struct(ms, seq))) over (
                 partition by day, vehicle_id order by ms range between {PAIRED_S * 1000} preceding and current row
             )) as speed_kmh""",
-            # Who is fined is known by the plate, which comes with the speed.
-            f"""coalesce(plate, max_by(plate, if(plate is null, null, struct(ms, seq))) over (
-                partition by day, vehicle_id order by ms range between {PAIRED_S * 1000} preceding and current row
-            )) as known_plate""",
-        )
-        .where("lat_deg is not null")
-        .selectExpr("* except (plate, known_plate)", "known_plate as plate")
-    )
+    ).where("lat_deg is not null")
 
 
 def segment_speeds(seen: "DataFrame", places: Places) -> "DataFrame":
@@ -235,42 +225,6 @@ def trips(seen: "DataFrame") -> "DataFrame":
     )
 
 
-def offences(seen: "DataFrame") -> "DataFrame":
-    """A stretch in one area; a single report counts. Judged by the limit that was in force at each moment."""
-    key = "day, vehicle_id, area"
-    order = f"over (partition by {key} order by ms, seq)"
-    over = f"speed_kmh - if(speed_kmh <= 100, {TOLERANCE_KMH}, speed_kmh * {TOLERANCE}) - limit_kmh"
-    runs = (
-        seen.selectExpr("*", f"{over} as over_kmh")
-        .where("over_kmh > 0")
-        .selectExpr("*", f"if(ms - lag(ms) {order} <= {OFFENCE_GAP_S * 1000}, 0, 1) as fresh")
-        .selectExpr("*", f"sum(fresh) {order} as run")
-    )
-    worst = "struct(over_kmh, -ms, -seq)"
-    return (
-        runs.groupBy("day", "vehicle_id", "area", "run")
-        .agg(
-            *_expressions(
-                f"max_by(plate, {worst}) as plate",
-                "min(event_time) as start_time",
-                "max(event_time) as end_time",
-                "(max(ms) - min(ms)) / 1000D as duration_s",
-                "count(*) as reports",
-                f"max_by(speed_kmh, {worst}) as speed_kmh",
-                f"max_by(limit_kmh, {worst}) as limit_kmh",
-                f"max_by(limit_source, {worst}) as limit_source",
-                "round(max(over_kmh), 3) as over_kmh",
-                f"max_by(lat_deg, {worst}) as lat_deg",
-                f"max_by(lon_deg, {worst}) as lon_deg",
-                f"max_by(segment_id, {worst}) as segment_id",
-                f"max_by(event_time, {worst}) as event_time",
-                f"max_by(received_time, {worst}) as received_time",
-            )
-        )
-        .selectExpr("* except (run, day, area)", "day", "area")
-    )
-
-
 def _expressions(*texts: str) -> list[Any]:
     from pyspark.sql import functions
 
@@ -288,5 +242,4 @@ TABLES: dict[str, Callable[["DataFrame", Places], "DataFrame"]] = {
     "stopped": lambda seen, places: stopped(seen),
     "accidents": lambda seen, places: accidents(stopped(seen)),
     "trips": lambda seen, places: trips(seen),
-    "offences": lambda seen, places: offences(seen),
 }
