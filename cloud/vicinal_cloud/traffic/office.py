@@ -251,7 +251,7 @@ class Office:
     def _pass_time(self, now: int) -> None:
         """What was heard while it is behind may not be all: nothing is final then."""
         if self.behind is None:
-            self.control.handle_timeout(self.progress.until(now))
+            self.control.handle_timeout(now, self.progress.until(now))
         self._save()
 
     def _save(self) -> None:
