@@ -172,15 +172,18 @@ class Office:
             self.paths.trail(delivery.event.identity, delivery.trail)
 
     def take(self, delivery: Delivery) -> str:
-        """As the next of the log. "again": it may have been heard in another one."""
-        stored = _stored(delivery)
-        self.progress.heard(stored, self.now())
-        return self.receive(delivery) if self.following.heard(delivery, stored) else "again"
+        """As the next of the log."""
+        self.progress.heard(_stored(delivery), self.now())
+        return self.receive(delivery)
 
     def receive(self, delivery: Delivery) -> str:
-        """It is judged by when the broker had it: how long it waited there is not the vehicle's."""
+        """It is judged by when the broker had it: how long it waited there is not the vehicle's. "again": it may have
+        been heard in another log."""
+        stored = _stored(delivery)
+        if not self.following.heard(delivery, stored):
+            return "again"
         event, monitor = delivery.event, monitor_of(delivery.event.producer)
-        verdict = self.control.receive(event, monitor, _stored(delivery))
+        verdict = self.control.receive(event, monitor, stored)
         by_subject = self.heard.setdefault(monitor, {})
         by_subject[event.subject] = by_subject.get(event.subject, 0) + 1
         vehicle, seq = event.attrs.get("OriginProducer", event.producer), event.attrs.get("OriginSeq", event.seq)
