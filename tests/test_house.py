@@ -48,7 +48,7 @@ DRIVERS = {
     f"hw/vicinal_hw/can/{name}.py" for name in ("device_shell", "machine_can", "mcp2515", "simulated_mcp2515")
 } | {"hw/vicinal_hw/__init__.py", "hw/vicinal_hw/can/__init__.py"}
 DRIVERS |= {f"hw/vicinal_hw/ble/{name}.py" for name in ("__init__", "device_radio", "turns")}
-DRIVERS |= {f"hw/vicinal_hw/flash/{name}.py" for name in ("__init__", "emulated", "file", "partition")}
+DRIVERS |= {f"hw/vicinal_hw/flash/{name}.py" for name in ("__init__", "emulated", "file", "partition", "romfs")}
 DRIVERS |= {"hw/vicinal_hw/sensors.py"}
 DRIVERS |= {
     f"hw/vicinal_hw/location/{name}.py" for name in ("__init__", "_numbers", "fix", "fixed", "nmea", "track", "uart")
@@ -56,7 +56,8 @@ DRIVERS |= {
 # Of edge, the agent: all of it runs on boards, but what ends in _cpython.py. Its shells may also have what waits.
 AGENT = "edge/vicinal_edge/agent"
 SHELLS = {
-    f"{AGENT}/{name}.py" for name in ("board", "link", "loop", "main", "slots", "update_files", "kept", "over_the_air")
+    f"{AGENT}/{name}.py"
+    for name in ("board", "link", "loop", "main", "slots", "update_files", "update_rom", "kept", "over_the_air")
 }
 IN_SHELLS = {"socket", "select", "time", "os", "hashlib", "machine", "network", "bluetooth", "esp32", "vfs"}
 

@@ -12,7 +12,7 @@ import stomp
 from edge.servers import ActiveMq
 
 from vicinal.event import Event
-from vicinal_edge.adapter import Adapter
+from vicinal_edge.adapter import Adapter, Unavailable
 from vicinal_edge.adapters.jms import JmsAdapter
 from vicinal_edge.contract import PATIENCE, RecordingPort, settings
 
@@ -38,13 +38,25 @@ class Bench:
 
     async def connected(self, name: str, **more: Any) -> tuple[JmsAdapter, RecordingPort]:
         adapter, port = self.make(name, **more)
-        await adapter.connect(port)
+        await connect(adapter, port)
         return adapter, port
 
     def other(self, style: str = "topic") -> "Other":
         made = Other(self.server.port, f"/{style}/{self.prefix}")
         self.stack.callback(made.end)
         return made
+
+
+async def connect(adapter: JmsAdapter, port: RecordingPort) -> None:
+    """As a gateway does: tried again until who was there under this name has been missed."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return await adapter.connect(port)
+            except Unavailable as error:
+                if "already connected" not in str(error):
+                    raise
+            await asyncio.sleep(0.05)
 
 
 class Other(stomp.ConnectionListener):  # type: ignore[misc]

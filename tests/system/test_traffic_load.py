@@ -27,7 +27,9 @@ def test_nothing_is_lost_and_nothing_too_much(run: Loaded) -> None:
 
 
 def test_offences_agree_with_the_ground_truth(run: Loaded) -> None:
-    assert run.offences == run.expected
+    assert run.offences == run.expected.offences
+    assert run.expected.unjust == []
+    assert run.expected.over > run.expected.lenient
     assert len(run.offences) > 3
     assert len({one.plate for one in run.offences}) > 3
 

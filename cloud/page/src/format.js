@@ -4,9 +4,12 @@ const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 
 export const milliseconds = (time) => (typeof time === "string" ? Date.parse(time) : time);
 
-export const timeOf = (time) => clock.format(milliseconds(time));
+// A vehicle may say any time: one that no calendar has is shown as none.
+const MOST = 8.64e15;
 
-export const preciseTime = (time) => `${timeOf(time)}.${String(milliseconds(time) % 1000).padStart(3, "0")}`;
+export const timeOf = (time) => (Math.abs(milliseconds(time)) <= MOST ? clock.format(milliseconds(time)) : "–");
+
+export const preciseTime = (time) => (timeOf(time) === "–" ? "–" : `${timeOf(time)}.${String(milliseconds(time) % 1000).padStart(3, "0")}`);
 
 export const rate = (value) => (value === null || value === undefined ? "–" : value < 10 ? value.toFixed(1) : String(Math.round(value)));
 

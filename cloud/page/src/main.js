@@ -59,7 +59,7 @@ const chooseCase = (number) => {
 // Where the vehicle was when it said it: in the event itself, or where it was heard nearest to that time.
 function placeOf(path) {
   if (!path) return null;
-  if (path.params.lat !== undefined) return [path.params.lon / 1e7, path.params.lat / 1e7];
+  if (path.verdict === "sightings") return [path.params.lon / 1e7, path.params.lat / 1e7];
   const track = shown().vehicles.get(path.vehicle) ?? [];
   const near = track.toSorted((a, b) => Math.abs(a.time - path.hops[0].time) - Math.abs(b.time - path.hops[0].time))[0];
   return near ? [near.lon, near.lat] : null;

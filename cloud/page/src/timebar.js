@@ -17,12 +17,11 @@ export class Timebar {
     this.first = 0;
     const button = (label, text, click, id) => h("button", { type: "button", id, "aria-label": label, title: label, onclick: click }, text);
     this.slider = h("input", { type: "range", id: "slider", min: 0, max: 1, step: 1, value: 1, "aria-label": "Time" });
-    this.slider.addEventListener("input", () => { this.stop(); this.go(Number(this.slider.value)); });
+    this.slider.addEventListener("input", () => this.jump(Number(this.slider.value)));
     this.slider.addEventListener("keydown", (event) => {
       if (!KEYS[event.key]) return;
       event.preventDefault();
-      this.stop();
-      this.go(Math.min(this.now, Math.max(this.first, (this.then ?? this.now) + KEYS[event.key])));
+      this.jump(Math.min(this.now, Math.max(this.first, (this.then ?? this.now) + KEYS[event.key])));
     });
     this.text = h("output", { for: "slider", id: "then" });
     this.playing = button("Play from here", "▶", () => (this.timer ? this.stop() : this.play()), "play");
@@ -49,14 +48,27 @@ export class Timebar {
     this.draw();
   }
 
-  async go(time) {
+  // Where somebody wants to be: what they had clicked before is over.
+  jump(time) {
+    this.stop();
+    this.stepping = null;
+    this.go(time);
+  }
+
+  // `event` is the last one of that millisecond to be shown, where it is not all of them.
+  go(time, event) {
+    return (this.going = this.load(time, event));
+  }
+
+  async load(time, event) {
     this.then = time;
     this.slider.value = time;
     this.draw();
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
     try {
-      const found = await ask(`/api/at?time=${Math.round(time)}`, undefined, { signal: asking.signal });
+      const which = event === undefined ? "" : `&event=${event}`;
+      const found = await ask(`/api/at?time=${Math.round(time)}${which}`, undefined, { signal: asking.signal });
       if (this.asking !== asking || !this.past) return;
       this.found = found;
       this.show(found);
@@ -65,19 +77,23 @@ export class Timebar {
     }
   }
 
-  // One after another, however fast somebody clicks.
+  // One after another, however fast somebody clicks, each from where the one before has come to.
   step(which) {
     this.stop();
-    this.stepping = (this.stepping ?? Promise.resolve()).then(() => this.toEvent(which));
+    const steps = (this.stepping ??= { done: Promise.resolve() });
+    steps.done = steps.done.then(() => this.toEvent(which, steps));
   }
 
-  async toEvent(which) {
+  async toEvent(which, steps) {
+    await this.going;
+    if (this.stepping !== steps) return;
     if (!this.past) {
       if (which === "next") return;
       await this.go(this.now);
+      if (this.stepping !== steps) return;
     }
-    const time = this.found?.[which];
-    if (time) await this.go(time);
+    const beside = this.found?.[which];
+    if (beside) await this.go(beside.time, beside.event);
   }
 
   play() {
@@ -97,6 +113,7 @@ export class Timebar {
 
   back() {
     this.stop();
+    this.stepping = null;
     this.asking?.abort();
     this.then = null;
     this.found = null;

@@ -21,9 +21,15 @@ class Delivery(NamedTuple):
     offset: int | None
     """of a durable subscription: go on from the next"""
     trail: tuple[Any, ...]
-    """of a traced event: (broker, ((scope, going up), ...), time) for each place it went through"""
+    """of a traced event: (broker, ((scope, going up), ...), time) for each place it went through; of a durable
+    subscription the broker that has stored it, in no scope"""
     time: int
     """when it came, ms"""
+
+    @property
+    def stored(self) -> int | None:
+        """When the broker had it for a durable subscription, ms; None: it is none, or the broker did not say."""
+        return self.trail[-1][2] if self.offset is not None and self.trail else None
 
 
 class Handle:

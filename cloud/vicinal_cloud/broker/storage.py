@@ -329,7 +329,8 @@ class Storage:
                 if self._hidden(session, one, event, tags, record.time):
                     session.node.counters.dropped[NO_MEMBER] += 1
                     continue
-                connection.send(("deliver", (number,), event, record.offset, ()))
+                here = (self.engine.name, (), record.time)
+                connection.send(("deliver", (number,), event, record.offset, (here,)))
                 session.node.flush_soon(link)
         except (VicinalError, OSError) as error:
             session.break_off(f"durable subscription {one.name!r}: {error}")

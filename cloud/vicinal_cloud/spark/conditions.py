@@ -38,7 +38,7 @@ from vicinal.filter._within import place_literals
 
 from .forms import BOOL, BYTES, FLOAT, INT, TEXT, Block, Form, event_at
 
-__all__ = ["Bound", "columns_of", "may_match", "may_select", "names_in", "select", "share_of"]
+__all__ = ["Bound", "columns_of", "decided", "may_match", "may_select", "names_in", "select", "share_of"]
 
 _ARROW_OPERATORS = {
     "=": "equal",
@@ -181,6 +181,14 @@ def may_match(
     return all(asked.ask(node)[0] for node in nodes)
 
 
+def decided(form: Form, condition: Filter) -> bool | None:
+    """True or False where a condition is that, or not true, of all events of a form; None where it depends."""
+    if not may_match(form, {}, condition, ()):
+        return False
+    surely, _ = _Surely(form.subject, columns_of(form, [None] * len(form.columns), {}), 0).ask(condition.node)
+    return True if surely else None
+
+
 class _Asked:
     """(may be true, may be false) of a condition, each an array or a bool."""
 
@@ -281,6 +289,22 @@ class _Ranges(_Asked):
         if _kind_of(column[0]) not in {_kind(value) for value in values}:
             return False, False
         return any(self._compare("=", column, value)[0] for value in values), True
+
+
+class _Surely(_Asked):
+    """(surely true, surely false) of all events of a form, whatever their values."""
+
+    def ask(self, node: Node) -> tuple[Any, Any]:
+        return self._unknown() if isinstance(node, Within) else super().ask(node)
+
+    def _unknown(self) -> tuple[Any, Any]:
+        return False, False
+
+    def _compare(self, op: str, column: tuple[str, Any], value: Any) -> tuple[Any, Any]:
+        return self._unknown()
+
+    def _in(self, column: tuple[str, Any], values: tuple[Any, ...]) -> tuple[Any, Any]:
+        return self._unknown()
 
 
 def _whole(op: str, value: float) -> "tuple[str, int] | bool":

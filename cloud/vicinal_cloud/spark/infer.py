@@ -27,13 +27,14 @@ from vicinal.wire import decode
 
 from ..log.scoped import event_bytes
 
-__all__ = ["base_schema", "infer_schema"]
+__all__ = ["TYPES", "base_schema", "infer_schema"]
 
 # Events that are looked at, of each log: the newest, and some of the oldest.
 NEWEST, OLDEST = 20_000, 2_000
 # Spark's plans slow down with columns; past it the rarest are left out: ask for them in a schema.
 MAX_COLUMNS = 200
-_SPARK: dict[str, DataType] = {
+# Of the types of values (forms.py), Spark's.
+TYPES: dict[str, DataType] = {
     "str": StringType(),
     "int": LongType(),
     "float": DoubleType(),
@@ -80,7 +81,7 @@ def infer_schema(logs: Sequence[Any], condition: Filter | None) -> StructType:
         names = [name for name in names if name in set(common[:MAX_COLUMNS])]
     for name in names:
         if name not in schema.names:
-            schema = schema.add(name, _SPARK[declared.get(name) or _common(seen[name])])
+            schema = schema.add(name, TYPES[declared.get(name) or _common(seen[name])])
     return schema
 
 
@@ -93,7 +94,7 @@ def _declare(event: Event, condition: Filter | None, declared: dict[str, str]) -
     if condition is not None and not condition.overlaps(Filter(f"subject = '{subject}'")):
         return
     for name, kind in found.params.items():
-        if kind in _SPARK:
+        if kind in TYPES:
             declared[name] = "float" if {kind, declared.get(name, kind)} == {"int", "float"} else kind
 
 
@@ -102,7 +103,10 @@ def _count(event: Event, seen: dict[str, "Counter[str]"]) -> None:
     for name, value in [*event.params.items(), *(("$" + name, value) for name, value in event.attrs.items())]:
         kind = _PYTHON.get(type(value))
         if kind is not None:
-            seen.setdefault(name, Counter())[kind] += 1
+            counts = seen.get(name)
+            if counts is None:  # one made for every value was a third of the time
+                counts = seen[name] = Counter()
+            counts[kind] += 1
 
 
 def _common(kinds: "Counter[str]") -> str:

@@ -47,6 +47,8 @@ class Piece(NamedTuple):
     """its name, where a sidecar is worth it"""
     shares: int = -1
     """of the segment that is still written: its base, from which its shares are counted"""
+    without: "tuple[int, ...] | None" = None
+    """forms of its sidecar that are read elsewhere (events.py)"""
 
 
 class Lost(NamedTuple):
@@ -125,7 +127,7 @@ class DirectoryLog:
         if not piece.segment or not asked.sidecars:
             yield from self._from_log(piece.first, piece.end, asked)
         elif piece.shares < 0:
-            yield from self._from_columns(self._sidecar(piece.segment), piece.first, piece.end, asked)
+            yield from self._from_columns(self._sidecar(piece.segment), piece.first, piece.end, asked, piece.without)
         else:
             at = piece.first
             for low in range(piece.shares, piece.end - SHARE + 1, SHARE):
@@ -135,12 +137,32 @@ class DirectoryLog:
                     at = low + SHARE
             yield from self._from_log(at, piece.end, asked)
 
-    def _from_columns(self, sidecar: Sidecar | None, first: int, end: int, asked: Asked) -> Iterator[Found]:
+    def whole_sidecar(self, piece: Piece) -> Sidecar | None:
+        """Where there is one by now, of just these offsets."""
+        if not piece.segment or piece.shares >= 0:
+            return None
+        try:
+            size = (self.path / piece.segment).stat().st_size
+        except OSError:
+            return None
+        found = open_sidecar(self.path / FOLDER, piece.segment, size, self.read)
+        return found if found is not None and found.records == piece.end - piece.first else None
+
+    def _from_columns(
+        self,
+        sidecar: Sidecar | None,
+        first: int,
+        end: int,
+        asked: Asked,
+        without: "tuple[int, ...] | None" = None,
+    ) -> Iterator[Found]:
         if sidecar is None:
+            if without is not None:
+                raise VicinalError(f"{self.name}: offsets {first} to {end - 1} were removed while a query read them")
             yield from self._from_log(first, end, asked)
             return
         names = None if asked.names is None else set(asked.names)
-        yield from sidecar.blocks(first, end, names, asked.condition, asked.bounds, self.read)
+        yield from sidecar.blocks(first, end, names, asked.condition, asked.bounds, self.read, without or ())
         for low, high in sidecar.damaged:
             if low < end and high >= first and asked.condition is None:
                 yield Lost(max(low, first), min(high, end - 1), "damaged")

@@ -28,7 +28,7 @@ from vicinal.filter._match_cpython import OPERATORS
 from .conditions import Bound, may_match, may_select, names_in, select, share_of
 from .forms import BOOL, BYTES, INT, TEXT, Block, Form, concatenated
 
-__all__ = ["Read", "about_file", "best_of", "file_name", "write"]
+__all__ = ["Read", "about_file", "best_of", "file_name", "parquet_name", "write"]
 
 _META = ("offset", "received", "producer", "seq")
 _META_COLUMNS = ("_offset", "_received_ms", "_producer", "_seq")
@@ -56,6 +56,11 @@ def file_name(form: int, column: int | None = None) -> str:
     return f"{form}.parquet" if column is None else f"{form}.by-{column}.parquet"
 
 
+def parquet_name(column: str) -> str:
+    """In the files. A parameter may be called as one of ours is: Parquet's names must differ."""
+    return _META[_META_COLUMNS.index(column)] if column in _META_COLUMNS else f"p.{column}"
+
+
 def about_file(path: Path, read: Read) -> Any:
     """What its end says of the groups. Raises OSError, ArrowException."""
     with path.open("rb") as file:
@@ -72,7 +77,7 @@ def about_file(path: Path, read: Read) -> Any:
 
 
 class _Term(NamedTuple):
-    """A part of what is asked, without which no row is kept."""
+    """All that is asked of one column, without which no row is kept."""
 
     column: int
     node: Node
@@ -117,14 +122,15 @@ def _terms(form: Form, condition: Filter | None, bounds: tuple[Bound, ...]) -> l
         whole = condition.node
         nodes += whole.terms if isinstance(whole, And) and not isinstance(whole, Or) else [whole]
     places = {name: at for at, (name, kind) in enumerate(form.columns) if kind not in (BOOL, BYTES)}
-    found = []
+    found: dict[int, list[Node]] = {}
     for node in nodes:
         if isinstance(node, In) or (isinstance(node, Compare) and type(node.value) is not Name):
             name: Name = node.name
             column = places.get("$" + name.ident if name.kind == ATTRIBUTE else name.ident)
             if column is not None and name.kind != SUBJECT:
-                found.append(_Term(column, node))
-    return found
+                found.setdefault(column, []).append(node)
+    # Together: each end of a range may keep most rows, where both keep few.
+    return [_Term(column, And(tuple(some)) if len(some) > 1 else some[0]) for column, some in found.items()]
 
 
 class File:

@@ -49,6 +49,8 @@ class Sidecar(NamedTuple):
     """first and last offset of what could not be read"""
     files: list[Any]
     """what is known of the file of each form, or None"""
+    records: int
+    """of the segment"""
 
     def blocks(
         self,
@@ -58,9 +60,10 @@ class Sidecar(NamedTuple):
         condition: Filter | None,
         bounds: tuple[Bound, ...],
         read: Read,
+        without: tuple[int, ...] = (),
     ) -> Iterator[Block]:
         """Of the rows with low <= offset < high for which the condition is true. Columns that are neither in `names`
-        nor needed to know are not read, and not in the blocks' forms."""
+        nor needed to know are not read, and not in the blocks' forms; nor is any of the forms `without`."""
         wanted = None if names is None else names | (set() if condition is None else names_in(condition.node))
         within = (*bounds, Bound("_offset", ">=", low), Bound("_offset", "<", high))
         with ExitStack() as stack:
@@ -68,7 +71,7 @@ class Sidecar(NamedTuple):
             opened = [
                 best_of(self.folder, number, self.files[number], form, wanted, condition, within, read, stack)
                 for number, form in enumerate(self.forms)
-                if may_match(form, {}, condition, bounds)
+                if number not in without and may_match(form, {}, condition, bounds)
             ]
             for one in opened:
                 yield from one.blocks(condition, within)
@@ -128,7 +131,7 @@ def make(
     except BaseException:
         shutil.rmtree(half, ignore_errors=True)
         raise
-    return Sidecar(folder / segment, forms, sorted(loose), damaged, [None] * len(forms))
+    return Sidecar(folder / segment, forms, sorted(loose), damaged, [None] * len(forms), end - base)
 
 
 def _runs(offsets: Any) -> list[tuple[int, int]]:
@@ -156,9 +159,10 @@ def open_sidecar(folder: Path, segment: str, segment_bytes: int, read: Read) -> 
         files = [about_file(place / file_name(number), read) for number in range(len(forms))]
         rows = sum(one.num_rows for one in files)
         missing = sum(last - first + 1 for first, last in damaged)
-        if rows + len(about["loose"]) + missing != about["end"] - about["base"]:
+        records = about["end"] - about["base"]
+        if rows + len(about["loose"]) + missing != records:
             return None
-        return Sidecar(place, forms, about["loose"], damaged, files)
+        return Sidecar(place, forms, about["loose"], damaged, files, records)
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
         return None
 

@@ -1,5 +1,6 @@
 """The data source `vicinal`: event logs as tables, of now and of before (DESIGN 7).
 
+    events(spark, path="b1.log")                            in a batch: events.py, with these options
     register(spark)
     spark.read.format("vicinal").option("path", "b1.log").load()
     spark.readStream.format("vicinal").option("brokers", "tcp://127.0.0.1:7447").option("filter", "rate > 30").load()
@@ -55,6 +56,7 @@ _KNOWN = {
     *("path", "brokers", "filter", "startingoffsets", "endingoffsets", "maxoffsetspertrigger", "failondataloss"),
     *("mode", "columns", "token", "tokenfile", "ca", "cert", "key", "timeout", "offsetsperpartition"),
     *("name", "batch", "subject", "scopes"),  # of the writer
+    "without",  # of events.py: {log: {segment: forms that are read there, or null for all of it}}
 }
 
 
@@ -163,6 +165,14 @@ class Settings:
             low, high = start.get(where, 0), end.get(where, 0)
             if low < high:
                 pieces += log_at(where, self.options).plan(low, high, self.sidecars, self.piece or PIECE)
+        without = json.loads(self.options.get("without", "{}"))
+        if without:
+            elsewhere = [without[piece.log].get(piece.segment, ()) for piece in pieces]
+            pieces = [
+                piece._replace(without=tuple(forms) or None)
+                for piece, forms in zip(pieces, elsewhere)
+                if forms is not None
+            ]
         if not shares:
             pieces = [piece._replace(segment="", shares=-1) if piece.shares >= 0 else piece for piece in pieces]
         return [VicinalPartition(piece) for piece in pieces]

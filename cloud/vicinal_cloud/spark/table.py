@@ -37,6 +37,7 @@ __all__ = [
     "rows_of_block",
     "rows_of_loose",
     "rows_of_lost",
+    "wrong",
 ]
 
 ERROR = "_error"
@@ -96,12 +97,12 @@ def rows_of_block(block: Block, columns: Sequence[Column], log: str) -> pa.Recor
         if found is None:
             arrays.append(pa.nulls(count, column.arrow))
             continue
-        array, wrong = _converted(column, *found)
+        array, where = _converted(column, *found)
         arrays.append(array)
-        if wrong is not None:
+        if where is not None:
             import pyarrow.compute as pc  # a tenth of a second, in each of Spark's processes
 
-            said = pc.if_else(pa.array(wrong), f"{column.name} is {_shown(column, found[0])}", None)
+            said = pc.if_else(pa.array(where), wrong(column, found[0]), None)
             error = said if error is None else pc.coalesce(pc.binary_join_element_wise(error, said, "; "), error, said)
     arrays = [
         pa.nulls(count, pa.string()) if one is None and error is None else error if one is None else one
@@ -148,10 +149,11 @@ def _converted(column: Column, kind: str, array: Any) -> tuple[Any, Any]:
     return pa.array(array), None
 
 
-def _shown(column: Column, kind: str) -> str:
+def wrong(column: Column, kind: str) -> str:
+    """What the error of a row says of a value of this kind that is not in the column."""
     if kind in column.kinds:
-        return f"out of the range of {column.spark}"
-    return f"{_A[kind]}, want {column.spark}"
+        return f"{column.name} is out of the range of {column.spark}"
+    return f"{column.name} is {_A[kind]}, want {column.spark}"
 
 
 def rows_of_loose(loose: Sequence[Loose], columns: Sequence[Column], log: str) -> pa.RecordBatch:
@@ -186,14 +188,12 @@ def _value(column: Column, event: Event, errors: list[str]) -> Any:
     kind = _PYTHON.get(type(value))
     if kind is None:
         errors.append(f"{column.name} is an event or an area, want {column.spark}")
-    elif kind not in column.kinds:
-        errors.append(f"{column.name} is {_A[kind]}, want {column.spark}")
-    elif (
+    elif kind not in column.kinds or (
         kind == INT
         and pa.types.is_integer(column.arrow)
         and not -1 << column.arrow.bit_width - 1 <= value < 1 << column.arrow.bit_width - 1
     ):
-        errors.append(f"{column.name} is {_shown(column, kind)}")
+        errors.append(wrong(column, kind))
     else:
         return float(value) if pa.types.is_floating(column.arrow) else value
     return None

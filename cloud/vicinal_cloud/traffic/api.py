@@ -5,7 +5,8 @@
     GET  /api/network                 the town, GeoJSON
     GET  /api/state                   vehicles, monitors with what their signs show, areas with their limits, counters
     GET  /api/at?time=MS              the same as it was then, with cases and the last events: the time slider
-                                      (history.py)                                    /api/span: from when to when
+                                      (history.py); &event=NUMBER: when this one had come, and no later one of that
+                                      millisecond                                     /api/span: from when to when
     GET  /api/limits                  POST {"area": "old-town", "value": 30, "who": ..., "hours": "Mo-Fr 07:30-16:30"}
     GET  /api/cases[.csv|.geojson]    ?state=fined; /api/cases/7 with its evidence
     POST /api/cases/7                 {"state": "appealed", "who": ..., "note": ...}
@@ -16,11 +17,13 @@
     POST /api/drivers/PLATE           all that is kept of a driver; DELETE erases what no case needs. {"vehicles": []}
                                       are pseudonyms of the plate: who has keys knows them (`vicinal traffic driver`)
 
-What is wrong is answered with 400 or 404 and {"error": why}. Changes are asked for as application/json only: a page of
+What is wrong is answered with 400 or 404 and {"error": why}, and with 503 while the database is away: then /api/state
+says why as `behind`. Changes are asked for as application/json only: a page of
 somebody else cannot do that without being asked first by the browser, and nobody answers then.
 """
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -35,21 +38,32 @@ from vicinal.errors import LocalProtocolError
 from . import page, views
 from .cases import Case
 from .export import to_csv, to_geojson
-from .history import FRESH_MS, state_at
+from .history import FRESH_MS, began, state_at
 from .limits import Hours
 from .live import Audience
 from .office import Office
-from .store import NoSuchCase
+from .plain import dumps
+from .store import NoSuchCase, StoreError, StoreRefused
 
 __all__ = ["make_app"]
 
 MAX_BODY = 100_000
 """bytes: a plate has a pseudonym of 18 for each area and day"""
 MAX_ROWS = 1_000
+DIGITS = 18
+"""of a number that somebody asks for: all that a database has"""
+_INTEGER = re.compile("-?[0-9]{1,19}")
 
 
 class _BadRequest(LocalProtocolError):
     pass
+
+
+class PlainResponse(JSONResponse):
+    """JSON, whatever is in it (plain.py)."""
+
+    def render(self, content: Any) -> bytes:
+        return dumps(content).encode()
 
 
 def make_app(office: Office, audience: Audience | None = None, static: Path = page.STATIC) -> Starlette:
@@ -66,10 +80,10 @@ def make_app(office: Office, audience: Audience | None = None, static: Path = pa
         ("GET", "/api/cases", api.cases),
         ("GET", "/api/cases.csv", api.cases_csv),
         ("GET", "/api/cases.geojson", api.cases_geojson),
-        ("GET", "/api/cases/{number:int}", api.case),
-        ("POST", "/api/cases/{number:int}", api.move),
+        ("GET", "/api/cases/{number}", api.case),
+        ("POST", "/api/cases/{number}", api.move),
         ("GET", "/api/events", api.events),
-        ("GET", "/api/events/{vehicle:path}/{seq:int}", api.event),
+        ("GET", "/api/events/{vehicle:path}/{seq}", api.event),
         ("GET", "/api/overlay", api.overlay),
         ("GET", "/api/quarantine", api.quarantine),
         ("GET", "/api/accounts", api.accounts),
@@ -87,9 +101,13 @@ def _kindly(do: Callable[[Request], Awaitable[Response]]) -> Callable[[Request],
         try:
             return await do(request)
         except NoSuchCase as error:
-            return JSONResponse({"error": str(error)}, 404)
+            return PlainResponse({"error": str(error)}, 404)
+        except StoreRefused as error:  # what was asked for cannot be there
+            return PlainResponse({"error": str(error)}, 400)
+        except StoreError as error:
+            return PlainResponse({"error": str(error)}, 503)
         except LocalProtocolError as error:
-            return JSONResponse({"error": str(error)}, 400)
+            return PlainResponse({"error": str(error)}, 400)
 
     return answer
 
@@ -100,18 +118,18 @@ class _Api:
         self.audience = audience
 
     async def network(self, request: Request) -> Response:
-        return JSONResponse(self.office.config.network.geojson(), media_type="application/geo+json")
+        return PlainResponse(self.office.config.network.geojson(), media_type="application/geo+json")
 
     async def live(self, request: Request) -> Response:
         if self.audience.full:
-            return JSONResponse({"error": f"{self.audience.pages} pages look on already"}, 503)
+            return PlainResponse({"error": f"{self.audience.pages} pages look on already"}, 503)
         head = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(self.audience.stream(), media_type="text/event-stream", headers=head)
 
     async def state(self, request: Request) -> Response:
         office, now = self.office, self.office.now()
         seen = [one for one in office.control.whereabouts.latest() if now - one.time <= FRESH_MS]
-        return JSONResponse(
+        return PlainResponse(
             {
                 "now": now,
                 "vehicles": [views.sighting(one) for one in seen],
@@ -120,31 +138,34 @@ class _Api:
                 "open": [views.case(one) for one in office.control.open_cases()],
                 "counters": office.control.accounts(),
                 "latency_ms": office.paths.latency(),
+                "behind": office.behind,
             }
         )
 
     async def at(self, request: Request) -> Response:
-        return JSONResponse(state_at(self.office, _number(request, "time")))
+        event = _number(request, "event") if "event" in request.query_params else None
+        return PlainResponse(state_at(self.office, _number(request, "time"), event))
 
     async def overlay(self, request: Request) -> Response:
-        return JSONResponse({"samples": views.overlay(self.office.watch.samples)})
+        return PlainResponse({"samples": views.overlay(self.office.watch.samples)})
 
     async def span(self, request: Request) -> Response:
-        first, last = self.office.store.span()
-        return JSONResponse({"first": first, "last": last, "now": self.office.now()})
+        _, last = self.office.store.span()
+        return PlainResponse({"first": began(self.office), "last": last, "now": self.office.now()})
 
     async def limits(self, request: Request) -> Response:
         rules = [
             {**rule._asdict(), "hours": None if rule.hours is None else str(rule.hours)}
             for rule in self.office.control.limits.rules()
         ]
-        return JSONResponse({"areas": views.areas(self.office, self.office.now()), "rules": rules})
+        shown = [one._asdict() for one in self.office.control.posted.history()]
+        return PlainResponse({"areas": views.areas(self.office, self.office.now()), "rules": rules, "shown": shown})
 
     async def set_limit(self, request: Request) -> Response:
         asked = await _body(request, {"area": str, "value": int}, {"who": str, "hours": str})
         hours = Hours.parse(asked["hours"]) if asked.get("hours") else None
         rule = self.office.set_limit(asked["area"], asked["value"], asked.get("who") or "operator", hours)
-        return JSONResponse({"area": rule.area, "value": rule.value, "since": rule.since}, 201)
+        return PlainResponse({"area": rule.area, "value": rule.value, "since": rule.since}, 201)
 
     # Cases
 
@@ -152,25 +173,25 @@ class _Api:
         return self.office.store.cases(state=request.query_params.get("state"))
 
     async def cases(self, request: Request) -> Response:
-        return JSONResponse({"cases": [views.case(one) for one in self._cases(request)]})
+        return PlainResponse({"cases": [views.case(one) for one in self._cases(request)]})
 
     async def cases_csv(self, request: Request) -> Response:
         head = {"Content-Disposition": 'attachment; filename="cases.csv"'}
         return Response(to_csv(self._cases(request)), media_type="text/csv", headers=head)
 
     async def cases_geojson(self, request: Request) -> Response:
-        return JSONResponse(to_geojson(self._cases(request)), media_type="application/geo+json")
+        return PlainResponse(to_geojson(self._cases(request)), media_type="application/geo+json")
 
     async def case(self, request: Request) -> Response:
-        number = request.path_params["number"]
+        number = _case(request)
         found = views.case(self.office.store.case(number))
         found["evidence"] = [views.evidence(one) for one in self.office.store.evidence(number)]
-        return JSONResponse(found)
+        return PlainResponse(found)
 
     async def move(self, request: Request) -> Response:
         asked = await _body(request, {"state": str}, {"who": str, "note": str})
         who, note = asked.get("who") or "operator", asked.get("note") or ""
-        return JSONResponse(views.case(self.office.move(request.path_params["number"], asked["state"], who, note)))
+        return PlainResponse(views.case(self.office.move(_case(request), asked["state"], who, note)))
 
     # Others
 
@@ -180,32 +201,40 @@ class _Api:
             found = self.office.paths.after(_number(request, "after"), count)
         else:
             found = self.office.paths.latest(count, request.query_params.get("subject"))
-        return JSONResponse({"events": [views.path(self.office, one) for one in found]})
+        return PlainResponse({"events": [views.path(self.office, one) for one in found]})
 
     async def event(self, request: Request) -> Response:
-        found = self.office.paths.of(request.path_params["vehicle"], request.path_params["seq"])
+        vehicle, seq = request.path_params["vehicle"], request.path_params["seq"]
+        found = self.office.paths.of(vehicle, int(seq)) if _INTEGER.fullmatch(seq) else []
         if not found:
-            return JSONResponse({"error": "no such event among the last ones"}, 404)
-        return JSONResponse({"paths": [views.path(self.office, one) for one in found]})
+            return PlainResponse({"error": "no such event among the last ones"}, 404)
+        return PlainResponse({"paths": [views.path(self.office, one) for one in found]})
 
     async def quarantine(self, request: Request) -> Response:
-        return JSONResponse({"quarantine": [one._asdict() for one in self.office.store.quarantine(MAX_ROWS)]})
+        return PlainResponse({"quarantine": [one._asdict() for one in self.office.store.quarantine(MAX_ROWS)]})
 
     async def accounts(self, request: Request) -> Response:
-        return JSONResponse({**self.office.accounts(), "store": self.office.store.counts()})
+        return PlainResponse({**self.office.accounts(), "store": self.office.store.counts()})
 
     async def driver(self, request: Request) -> Response:
         names = [] if request.method == "GET" else await _vehicles(request)
-        return JSONResponse(self.office.driver(request.path_params["plate"], names))
+        return PlainResponse(self.office.driver(request.path_params["plate"], names))
 
     async def erase(self, request: Request) -> Response:
-        return JSONResponse(self.office.erase(request.path_params["plate"], await _vehicles(request))._asdict())
+        return PlainResponse(self.office.erase(request.path_params["plate"], await _vehicles(request))._asdict())
 
 
 def _number(request: Request, name: str, default: int | None = None, most: int = 1 << 53) -> int:
     text = request.query_params.get(name, "" if default is None else str(default))
-    if not text.isdecimal() or int(text) > most:
+    if not text.isdecimal() or len(text) > DIGITS or int(text) > most:
         raise _BadRequest(f"{name} is {text!r}, want a number up to {most}")
+    return int(text)
+
+
+def _case(request: Request) -> int:
+    text: str = request.path_params["number"]
+    if not text.isdecimal() or len(text) > DIGITS:
+        raise NoSuchCase(f"there is no case {text}")
     return int(text)
 
 

@@ -5,8 +5,9 @@
       │        │           │           │
       └────────┴───────────┴───────────┴──▶ void, for a reason
 
-`open`: the driver is or was just over the limit, and reports may still come. Every step says who, when and why, and
-none is taken back.
+`open`: the driver is or was just over the limit, and reports may still come. It is fined when none can be added any
+more, by time alone; by hand it can only be made void. Every step says who, when and why, and none is taken back: not by
+a restart, and not by reports that come later (stretches.py).
 """
 
 from typing import NamedTuple
@@ -15,18 +16,20 @@ from vicinal.errors import LocalProtocolError
 
 from .stretches import Evidence, Stretch
 from .tariff import Tariff
+from .texts import NOTE_MAX, WHO_MAX, checked
 
-__all__ = ["AFTER", "STATES", "Case", "NotAllowed", "Step", "case_of", "moved"]
+__all__ = ["AFTER", "STATES", "Case", "NotAllowed", "Step", "case_of", "fined", "moved"]
 
 STATES = ("open", "fined", "paid", "appealed", "upheld", "void")
 AFTER = {
-    "open": ("fined", "void"),
+    "open": ("void",),
     "fined": ("paid", "appealed", "void"),
     "appealed": ("upheld", "void"),
     "upheld": ("paid", "void"),
     "paid": (),
     "void": (),
 }
+"""what somebody may ask for; an open case is fined by time (`fined`)"""
 NEEDS_NOTE = ("appealed", "upheld", "void")
 
 
@@ -80,12 +83,21 @@ def case_of(stretch: Stretch, tariff: Tariff, steps: tuple[Step, ...]) -> Case:
     )
 
 
+def fined(case: Case, now: int) -> Case:
+    """Of an open one, to which nothing can be added any more."""
+    assert case.state == "open", case
+    return case._replace(state="fined", steps=(*case.steps, Step("fined", now, "traffic control", "")))
+
+
 def moved(case: Case, state: str, now: int, who: str, note: str = "") -> Case:
     if state not in STATES:
         raise NotAllowed(f"case {case.number}: {state!r} is no state, want one of {', '.join(STATES)}")
+    if case.state == "open" and state == "fined":
+        raise NotAllowed(f"case {case.number} is open: it is fined when no report can be added any more, not by hand")
     if state not in AFTER[case.state]:
         allowed = ", ".join(AFTER[case.state]) or "nothing"
         raise NotAllowed(f"case {case.number} is {case.state}: after that comes {allowed}, not {state}")
     if state in NEEDS_NOTE and not note.strip():
         raise NotAllowed(f"case {case.number}: {state} needs a reason")
-    return case._replace(state=state, steps=(*case.steps, Step(state, now, who, note)))
+    step = Step(state, now, checked("who", who, WHO_MAX), checked("note", note, NOTE_MAX))
+    return case._replace(state=state, steps=(*case.steps, step))

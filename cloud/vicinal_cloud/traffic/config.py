@@ -7,7 +7,8 @@
     token = "traffic-control.token"      # a file with a signed token that says who it is, read at each connection
     source = "siena"                     # how gateways call the overlay: [[service]] name of their siena service
     services = "air-{monitor}"           # how they call a monitor's STEAM service
-    reach_m = 216                        # how far a monitor hears, as the page draws it: vicinal_hw.ble.physics
+    reach_m = 216                        # how far a monitor hears (vicinal_hw.ble.physics): the page draws it, and who
+                                         # has not said where it was may have been there
     database = "sqlite:///traffic.sqlite"
     scopes = { membership = "police" }   # where it listens
     [listen]
@@ -37,6 +38,7 @@ from .network import Network
 from .network import load as load_network
 from .reports import Rules
 from .store import Retention
+from .texts import NAME_MAX, flaw
 
 __all__ = ["Config", "load"]
 
@@ -80,10 +82,16 @@ def load(path: Path) -> Config:
     token = office.path("token")
     if token is not None and not token.is_file():
         office.fail("token", f"is {str(token)!r}, which is no file")
+    network = load_network(network_file)
+    for name in (*network.areas, *network.monitors):
+        if len(name) > NAME_MAX or flaw(name):
+            office.fail("network", f"has the name {name!r}, want 1 to {NAME_MAX} characters and no NUL")
+    reach = office.number("reach_m", 216, 1)
     made = Config(
-        office.name(default="traffic-control"), load_network(network_file), office.take("broker", str, required=True),
-        token, office.name("source", "siena"), services, office.number("reach_m", 216, 1), database,
-        office.take("scopes", dict, {}), _listen(path, tables), _settings(path, tables), _retention(path, tables),
+        office.name(default="traffic-control"), network, office.take("broker", str, required=True),
+        token, office.name("source", "siena"), services, reach, database,
+        office.take("scopes", dict, {}), _listen(path, tables), _settings(path, tables)._replace(reach_m=reach),
+        _retention(path, tables),
         _watch(path, tables),
     )  # fmt: skip
     office.done()

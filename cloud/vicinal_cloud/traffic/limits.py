@@ -21,6 +21,8 @@ DAYS = ("Mo", "Tu", "We", "Th", "Fr", "Sa", "Su")
 LEAST, MOST = 5, 130
 """km/h"""
 DAY_MS = 86_400_000
+FIRST, LAST = -62_000_000_000_000, 253_000_000_000_000
+"""ms, in the years 5 and 9987: what calendars have, with some room to look ahead"""
 
 
 class Hours(NamedTuple):
@@ -148,4 +150,5 @@ class Limits:
         return {moment for moment in found if now < moment <= now + 8 * DAY_MS}
 
     def _local(self, at: int) -> datetime:
-        return datetime.fromtimestamp(at / 1000, self._zone)
+        """Of a time that no calendar has the nearest that one has."""
+        return datetime.fromtimestamp(min(max(at, FIRST), LAST) / 1000, self._zone)

@@ -9,13 +9,13 @@ old ones.
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 from . import views
-from .history import FRESH_MS
+from .history import FRESH_MS, began
 from .office import Office
+from .plain import dumps
 
 __all__ = ["Audience", "Telling"]
 
@@ -55,7 +55,7 @@ class Telling:
         self._seen = {one.vehicle: one.time for one in fresh}
         signs = [{key: value for key, value in one.items() if key != "heard"} for one in views.monitors(office, now)]
         for name, value in (("monitors", signs), ("areas", views.areas(office, now))):
-            if self._told.get(name) != (text := json.dumps(value)):
+            if self._told.get(name) != (text := dumps(value)):
                 self._told[name], made[name] = text, value
         cases, gone, self._cases = office.recent.since(self._cases)
         if cases or gone:
@@ -70,7 +70,7 @@ class Telling:
         if not made and now - self._at < ALIVE:
             return {}
         if not self._at:
-            made["span"] = [office.store.span()[0] or now, now]
+            made["span"] = [began(office) or now, now]
         self._at = now
         return {"now": now, **made}
 
@@ -107,7 +107,7 @@ class Audience:
             while not self._over.is_set():
                 news = telling.news(self._office.now())
                 if news:
-                    yield f"data: {json.dumps(news, separators=(',', ':'))}\n\n"
+                    yield f"data: {dumps(news)}\n\n"
                 try:
                     async with asyncio.timeout(EVERY):
                         await self._over.wait()

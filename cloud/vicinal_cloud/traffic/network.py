@@ -107,16 +107,21 @@ class Network:
     def area_of(self, place: Position) -> Area | None:
         return next((area for area in self._ranked if inside(place, area.ring)), None)
 
-    def areas_near(self, place: Position, metres: int) -> list[Area]:
-        """Those that count somewhere within so many metres: a position is never better than its receiver."""
+    def areas_near(self, place: Position, metres: float) -> list[Area]:
+        """Those that may count somewhere within so many metres: a position is never better than its receiver."""
+        found = []
+        for area in self._ranked:
+            border, within = self._border_within(place, area.ring, metres), inside(place, area.ring)
+            if border or within:
+                found.append(area)
+            if within and not border:
+                break  # it covers all of that, and comes before the rest
+        return found
+
+    def _border_within(self, place: Position, ring: tuple[Position, ...], metres: float) -> bool:
         x, y = self.plane.metres(*place)
-        found: dict[str, Area] = {}
-        for step in range(9):
-            angle, far = step * math.pi / 4, metres if step < 8 else 0
-            area = self.area_of(self.plane.degrees(x + far * math.sin(angle), y + far * math.cos(angle)))
-            if area is not None:
-                found[area.name] = area
-        return list(found.values())
+        points = [self.plane.metres(*point) for point in ring]
+        return any(_apart(x, y, a, b) <= metres for a, b in zip(points, (*points[1:], points[0])))
 
     def contains(self, place: Position) -> bool:
         """Whether a vehicle of this network may be there."""
@@ -166,6 +171,14 @@ def inside(place: Position, ring: tuple[Position, ...]) -> bool:
             if (cross < 0) == (b_lat > a_lat):
                 found = not found
     return found
+
+
+def _apart(x: float, y: float, a: tuple[float, float], b: tuple[float, float]) -> float:
+    """Of a point from a line between two."""
+    (ax, ay), (bx, by) = a, b
+    length = (bx - ax) ** 2 + (by - ay) ** 2
+    part = 0.0 if length == 0 else max(0.0, min(1.0, ((x - ax) * (bx - ax) + (y - ay) * (by - ay)) / length))
+    return math.hypot(x - ax - part * (bx - ax), y - ay - part * (by - ay))
 
 
 def _degrees(points: Iterable[Position]) -> list[list[float]]:

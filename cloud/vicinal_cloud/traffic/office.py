@@ -5,6 +5,8 @@
        └── control events ◀── Signs ◀── limits in force: when one is set, and at its times of day
 
 What is saved says up to which delivery: after a crash the broker gives the rest again, and nothing is counted twice.
+What could not be saved is kept until it can be: while the database is away the office says that it is behind, asks for
+it again and again, and takes nothing more from the broker, which has room for it. Nobody can change anything then.
 """
 
 import asyncio
@@ -22,14 +24,17 @@ from ..broker.dial import CannotConnect
 from ..broker.tokens import read_token
 from .cases import Case
 from .config import Config
-from .control import TrafficControl
+from .control import TrafficControl, no_changes
 from .limits import Hours, Rule
 from .paths import Path, Paths, hops_of
+from .progress import Progress
 from .recent import KEPT, Recent
 from .reports import SUBJECTS, monitor_of
 from .signs import DISPLAY, Sign, Signs
-from .store import Held, Store
+from .store import Held, Store, StoreAway
+from .texts import NAME_MAX, cleaned
 from .watch import Watch
+from .whereabouts import NEAR_MS
 
 __all__ = ["Office", "monitor_of"]
 
@@ -55,6 +60,14 @@ class Office:
         self.recent = Recent(store.last_cases(KEPT))
         self.watch = Watch(config.watch, lambda: (self.now(), self.control.counters["received"], self.paths.links))
         self.connected = False
+        self.behind: str | None = None
+        """why what was heard cannot be saved just now"""
+        self.progress = Progress()
+        self._unsaved = no_changes()
+        self._unsaved_signs: set[str] = set()
+        self._saved_offset: int | None = None
+        self._may_listen = asyncio.Event()
+        self._may_listen.set()
         self._offset: int | None = None
         self._client: Client | None = None
         self._asking: Advertisement | None = None
@@ -64,6 +77,9 @@ class Office:
         self._tasks: list[asyncio.Task[Any]] = []
         self._turn = asyncio.Event()
         store.restore(self.control)
+        last = store.span()[1] or 0
+        for one in store.sightings(last - config.settings.rules.late_ms - NEAR_MS, last + 1):
+            self.control.whereabouts.recall(one)
         for name, shown, standing in store.signs():
             self.signs.recall(name, shown, standing)
 
@@ -82,6 +98,8 @@ class Office:
         )
         live = await client.subscribe(WANTED, self.config.scopes)
         self.connected = True
+        self.progress.connected(self.now())
+        client.on_connection = self._on_connection
         loop = asyncio.get_running_loop()
         parts = (
             self._listen(events), self._look_on(live), self._hear_answers(answers), self._work(), self._retain(),
@@ -99,6 +117,12 @@ class Office:
                 _log.warning("%s; again in %.1f s", error, wait)
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, LAST_RETRY)
+
+    def _on_connection(self, is_there: bool, _: str) -> None:
+        if is_there:
+            self.progress.connected(self.now())
+        else:
+            self.progress.lost()
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -122,16 +146,24 @@ class Office:
 
     async def _listen(self, events: Subscription) -> None:
         async for delivery in events:
-            self.receive(delivery)
+            await self._may_listen.wait()
+            self.take(delivery)
 
     async def _look_on(self, live: Subscription) -> None:
         """What comes from a log has no trail: which brokers an event went through is heard here, while it does."""
         async for delivery in live:
             self.paths.trail(delivery.event.identity, delivery.trail)
 
+    def take(self, delivery: Delivery) -> str:
+        """As the next of the log."""
+        verdict = self.receive(delivery)
+        self.progress.heard(_stored(delivery), self.now())
+        return verdict
+
     def receive(self, delivery: Delivery) -> str:
+        """It is judged by when the broker had it: how long it waited there is not the vehicle's."""
         event, monitor = delivery.event, monitor_of(delivery.event.producer)
-        verdict = self.control.receive(event, monitor, delivery.time)
+        verdict = self.control.receive(event, monitor, _stored(delivery))
         if delivery.offset is not None:
             self._offset = delivery.offset + 1
         by_subject = self.heard.setdefault(monitor, {})
@@ -146,8 +178,10 @@ class Office:
     # Limits
 
     def set_limit(self, area: str, value: int, who: str, hours: Hours | None = None) -> Rule:
+        self._check()
         rule = self.control.set_limit(area, value, self.now(), who, hours)
         self._turn.set()
+        self._keep()
         return rule
 
     async def _hear_answers(self, answers: Subscription) -> None:
@@ -160,7 +194,7 @@ class Office:
                 sign = self.signs.answered(answer, self.now())
                 if sign is not None:
                     self._say(sign)
-                    self.store.set_sign(sign.monitor, sign.shown, sign.standing)
+                    self._unsaved_signs.add(sign.monitor)
                     self._turn.set()
 
     def _say(self, sign: Sign) -> None:
@@ -170,66 +204,126 @@ class Office:
             _log.info("monitor %s shows %s", sign.monitor, sign.shown)
 
     async def _work(self) -> None:
-        """What time brings: limits of the hour, fines, and what is to be kept."""
+        """What time brings, now and then; less often while there is no database."""
+        again = FIRST_RETRY
         while True:
-            now = self.now()
-            for monitor in self.signs.signs:
-                self.signs.want(monitor, self.control.limit_of(monitor, now), now)
-            for event in self.signs.requests(now):
-                assert self._client is not None
-                assert self._asking is not None
-                sign = next(one for one in self.signs.signs.values() if one.service == event["DistList"])
-                self.store.set_sign(sign.monitor, sign.shown, sign.standing)
-                await self._client.submit(event, self._asking)
-            for event in self.signs.displays(self._zones, now):
-                assert self._client is not None
-                assert self._showing is not None
-                await self._client.submit(event, self._showing)
-            self.control.handle_timeout(now)
-            self._save()
             self._turn.clear()
+            try:
+                await self._do_what_is_due(self.now())
+                wait, again = SAVE, FIRST_RETRY
+            except StoreAway:
+                wait, again = again, min(2 * again, LAST_RETRY)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(SAVE):
+                async with asyncio.timeout(wait):
                     await self._turn.wait()
 
+    async def _do_what_is_due(self, now: int) -> None:
+        """Limits of the hour, fines, and what is to be kept. What monitors are asked for is saved before they are."""
+        assert self._client is not None
+        assert self._asking is not None
+        assert self._showing is not None
+        for monitor, sign in self.signs.signs.items():
+            self.signs.want(monitor, self.control.limit_of(monitor, now), now)
+            if sign.shown is not None:
+                self.control.sign_shows(monitor, sign.shown, now)
+        requests = self.signs.requests(now)
+        asked = {event["DistList"] for event in requests}
+        self._unsaved_signs |= {name for name, one in self.signs.signs.items() if one.service in asked}
+        self._pass_time(now)
+        for event in requests:
+            await self._client.submit(event, self._asking)
+        for event in self.signs.displays(self._zones, now):
+            await self._client.submit(event, self._showing)
+
+    def _pass_time(self, now: int) -> None:
+        """What was heard while it is behind may not be all: nothing is final then."""
+        if self.behind is None:
+            self.control.handle_timeout(self.progress.until(now))
+        self._save()
+
     def _save(self) -> None:
-        changes = self.control.changes()
-        if changes:
-            self.store.save(changes, self._offset)
-            for number, _ in changes.merged:
-                self.recent.remove(number)
-            for case in changes.cases:
-                self.recent.put(case)
+        """All that has changed, with how far it was heard. What raises StoreAway is kept for the next time."""
+        changes = self._unsaved = self._unsaved.then(self.control.changes())
+        if not changes and not self._unsaved_signs and self._offset == self._saved_offset:
+            if self.behind is None:
+                return
+        signs = [(name, sign.shown, sign.standing) for name in self._unsaved_signs for sign in [self.signs.signs[name]]]
+        try:
+            self.store.save(changes, self._offset, signs)
+        except StoreAway as error:
+            if self.behind is None:
+                _log.warning("%s: what is heard is saved when it is there again", error)
+            self.behind = str(error)
+            self._may_listen.clear()
+            raise
+        if self.behind is not None:
+            _log.info("the database is there again: all is saved")
+            self.progress.connected(self.now())
+        self.behind, self._unsaved, self._saved_offset = None, no_changes(), self._offset
+        self._unsaved_signs.clear()
+        self._may_listen.set()
+        for number in [*[old for old, _ in changes.merged], *changes.rewritten]:
+            self.recent.remove(number)
+        for monitor, vehicle, seq, verdict in changes.verdicts:
+            self.paths.judge(monitor, vehicle, seq, verdict)
+        for case in changes.cases:
+            self.recent.put(case)
+
+    def _check(self) -> None:
+        """Before anything is changed: whether it could be kept."""
+        self._save()
+        self.store.check()
+
+    def _keep(self) -> None:
+        """What somebody has changed."""
+        try:
+            self._save()
+        except StoreAway as error:
+            raise StoreAway(f"{error}; it counts, and is kept when the database is there again") from error
 
     async def _retain(self) -> None:
         while True:
-            self.store.retain(self.now(), self.config.retention)
-            await asyncio.sleep(RETAIN)
+            try:
+                self.retain()
+                await asyncio.sleep(RETAIN)
+            except StoreAway:
+                await asyncio.sleep(LAST_RETRY)
 
     # Cases
 
     def move(self, number: int, state: str, who: str, note: str) -> Case:
-        """An open case may be made void; every other step is of one that is not open."""
-        case = self.control.void(number, self.now(), who, note) if state == "void" else None
-        self._save()
-        if case is None:
+        """A case to which reports may still be added is the core's; the others the store has."""
+        self._check()
+        if self.control.holds(number):
+            case = self.control.move(number, state, self.now(), who, note)
+            self._keep()
+        else:
             case = self.store.move(number, state, self.now(), who, note)
             self.recent.put(case)
         return case
 
     def driver(self, plate: str, vehicles: Iterable[str] = ()) -> dict[str, Any]:
         self._save()
-        return self.store.driver(plate, vehicles)
+        return self.store.driver(plate, _as_kept(vehicles))
 
     def erase(self, plate: str, vehicles: Iterable[str] = ()) -> Held:
         """`vehicles` are its pseudonyms, which who has the keys can compute: keys are not kept here."""
         self._save()
-        names = set(vehicles) | self.store.vehicles_of(plate)
-        found = self.store.erase(plate, names)
+        names = _as_kept(vehicles) | self.store.vehicles_of(plate)
+        found = self.store.erase(plate, names, self.control.held(plate))
         self.recent.forget(plate, found.held)
-        self.control.whereabouts.erase(names)
+        self.control.forget_vehicles(names)
         self.paths.erase(names)
         return found
+
+    def retain(self) -> None:
+        """What is too old is removed, from the database and from memory."""
+        now, retention = self.now(), self.config.retention
+        removed = self.store.retain(now, retention)
+        for number in removed.cases:
+            self.recent.remove(number)
+        self.paths.erase(removed.vehicles)
+        self.paths.forget(now - retention.sightings)
 
     def accounts(self) -> dict[str, Any]:
         """What came, and what became of it: the sums hold at every instant."""
@@ -237,8 +331,18 @@ class Office:
             "control": self.control.accounts(),
             "heard": self.heard,
             "offset": self._offset,
+            "behind": self.behind,
             "latency_ms": self.paths.latency(),
         }
+
+
+def _stored(delivery: Delivery) -> int:
+    return delivery.time if delivery.stored is None else delivery.stored
+
+
+def _as_kept(vehicles: Iterable[str]) -> set[str]:
+    """What cannot be a vehicle's name is in quarantine as far as it could be kept."""
+    return {cleaned(one, NAME_MAX) for one in vehicles}
 
 
 async def run(config: Config, serve: Any, stop: asyncio.Event) -> None:

@@ -8,6 +8,7 @@ with the scopes that the event was in there, one of each dimension.
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Collection
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
@@ -19,6 +20,9 @@ KEPT = 20_000
 """paths, of the last minutes"""
 SAMPLES = 100_000
 """of each hop's latency"""
+ERASED = "erased"
+DIGITS = 18
+"""of a time, and more than there will be"""
 VEHICLES = "vehicles"
 """how links call them"""
 
@@ -51,7 +55,7 @@ def hops_of(event: Event, received: int) -> tuple[Hop, ...]:
     trace = event.attrs.get("Trace")
     for hop in trace.split(", ") if type(trace) is str else ():
         where, _, at = hop.rpartition(" ")
-        if at.isdecimal():
+        if at.isdecimal() and len(at) <= DIGITS:
             found.append(Hop(where, "monitor", int(at)))
     return (*found, Hop("office", "office", received))
 
@@ -120,6 +124,9 @@ class Paths:
     def last(self) -> int:
         return next(reversed(self._paths), 0)
 
+    def get(self, number: int) -> Path | None:
+        return self._paths.get(number)
+
     def after(self, number: int, count: int) -> list[Path]:
         """Those after the one with this number, the oldest first."""
         first = max(number + 1, next(iter(self._paths), 1))
@@ -128,6 +135,16 @@ class Paths:
     def of(self, vehicle: str, seq: int) -> list[Path]:
         """One for each monitor that heard it."""
         return [path for path in self._paths.values() if path.seq == seq and path.vehicle == vehicle]
+
+    def judge(self, monitor: str, vehicle: str, seq: int, verdict: str) -> None:
+        """It turned out to be something else: who was not over the limit has no plate here."""
+        for number, path in reversed(self._paths.items()):
+            if path.seq == seq and path.vehicle == vehicle and path.monitor == monitor:
+                params = {
+                    name: value for name, value in path.params.items() if name != "license_no" or verdict == "over"
+                }
+                self._paths[number] = path._replace(verdict=verdict, params=params)
+                break
 
     def latest(self, count: int, subject: str | None = None) -> list[Path]:
         found = []
@@ -138,12 +155,18 @@ class Paths:
                     break
         return found
 
-    def erase(self, vehicles: set[str]) -> None:
+    def erase(self, vehicles: Collection[str]) -> None:
         """What they were and where is gone, that something passed remains: numbers have no gaps."""
         for number, path in list(self._paths.items()):
             if path.vehicle in vehicles:
-                hops = tuple(hop._replace(where="erased") if hop.kind == "vehicle" else hop for hop in path.hops)
-                self._paths[number] = path._replace(vehicle="erased", params={}, hops=hops)
+                self._paths[number] = _erased(path)
+
+    def forget(self, before: int) -> None:
+        """The same, of all that the office had before then."""
+        for number, path in list(self._paths.items()):
+            if path.hops[-1].time >= before:
+                break
+            self._paths[number] = _erased(path)
 
     def until(self, time: int) -> int:
         """The number of the last one that the office had by then; less than the first one's if there is none."""
@@ -162,6 +185,14 @@ class Paths:
                     "events": len(times),
                 }  # fmt: skip
         return found
+
+
+def _erased(path: Path) -> Path:
+    """A vehicle's own gateway may be among the hops, by the vehicle's name."""
+    hops = tuple(
+        hop._replace(where=ERASED) if hop.kind == "vehicle" or hop.where == path.vehicle else hop for hop in path.hops
+    )
+    return path._replace(vehicle=ERASED, params={}, hops=hops)
 
 
 def _place(hop: Hop) -> str:

@@ -5,32 +5,56 @@
 `save` takes what the core has changed and how far the event log was read, in one transaction: after a crash the office
 goes on from there, and nothing is missing and nothing twice. Vehicles that were not over a limit are here only as
 pseudonyms, for as long as `retain` leaves them.
+
+Everything here raises StoreAway while the database cannot be had (it starts anew, its disk is full, somebody has locked
+it): who asks again later may be luckier. No message has the values of a statement in it: plates are among them.
 """
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from vicinal.errors import LocalProtocolError
 
-from . import tables
+from . import rows, tables
 from .cases import Case, Step, moved
 from .control import Changes, Quarantined, TrafficControl
-from .limits import Hours, Rule
+from .limits import Rule
+from .posted import Shown
+from .sifting import sifted
 from .stretches import Evidence, Stretch
 from .whereabouts import Sighting
 
-__all__ = ["Held", "NoSuchCase", "Retention", "Store", "StoreError"]
+__all__ = ["Held", "NoSuchCase", "Removed", "Retention", "Sign", "Store", "StoreAway", "StoreError", "StoreRefused"]
+
+_log = logging.getLogger("vicinal.traffic")
 
 DAY_MS = 86_400_000
+CONNECT_S = 5
+"""that a server may take to answer: the office waits for it"""
 _PENDING = ("open", "fined", "appealed", "upheld")
+
+
+Sign = tuple[str, int | None, list[int]]
+"""a monitor, what it shows, and which limits it may have subscriptions for"""
 
 
 class StoreError(LocalProtocolError):
     """The database cannot be used; the message says which and why."""
+
+
+class StoreAway(StoreError):
+    """For now: it is worth to try again."""
+
+
+class StoreRefused(StoreError):
+    """What it was asked to keep, or to look for; it is there."""
 
 
 class NoSuchCase(LocalProtocolError):
@@ -45,6 +69,17 @@ class Retention(NamedTuple):
     void: int = 30 * DAY_MS
     """cases that came to nothing"""
     cases: int = 730 * DAY_MS
+
+
+class Removed(NamedTuple):
+    """What was too old."""
+
+    sightings: int
+    quarantine: int
+    cases: tuple[int, ...]
+    """their numbers"""
+    vehicles: frozenset[str]
+    """in the evidence of these"""
 
 
 class Held(NamedTuple):
@@ -63,80 +98,105 @@ class Store:
             if parsed.get_backend_name() not in ("sqlite", "postgresql"):
                 raise StoreError(f"database {url!r}: want sqlite:///FILE or postgresql+psycopg://...")
             memory = parsed.get_backend_name() == "sqlite" and not parsed.database
+            self.name = _without_password(url)
             kind: dict[str, Any] = {}
+            if parsed.get_backend_name() == "postgresql":
+                kind = {"connect_args": {"connect_timeout": CONNECT_S}}
             if memory:  # one connection for all threads: each would have a database of its own
                 kind = {"poolclass": sql.StaticPool, "connect_args": {"check_same_thread": False}}
-            self._engine = sql.create_engine(parsed, **kind)
+            self._engine = sql.create_engine(parsed, pool_pre_ping=True, hide_parameters=True, **kind)
             if parsed.get_backend_name() == "sqlite" and not memory:
                 sql.event.listen(self._engine, "connect", _durable)
             tables.metadata.create_all(self._engine)
         except (SQLAlchemyError, ImportError) as error:
-            raise StoreError(f"database {_without_password(url)}: {error}") from error
+            raise StoreError(f"database {_without_password(url)}: {_why(error)}") from error
 
     def close(self) -> None:
         self._engine.dispose()
 
+    def check(self) -> None:
+        """Whether it is there."""
+        with self._reading() as connection:
+            connection.execute(sql.select(1))
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._kindly(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """All of it or nothing."""
+        with self._kindly(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _kindly(self) -> Iterator[None]:
+        try:
+            yield
+        except (DataError, IntegrityError, OverflowError, UnicodeEncodeError) as error:
+            raise StoreRefused(f"database {self.name}: {_why(error)}") from error
+        except SQLAlchemyError as error:
+            lost = isinstance(error, DBAPIError) and error.connection_invalidated
+            away = lost or isinstance(error, OperationalError | InterfaceError | PoolTimeout)
+            raise (StoreAway if away else StoreError)(f"database {self.name}: {_why(error)}") from error
+
     # What the core has changed
 
-    def save(self, changes: Changes, offset: int | None = None) -> None:
-        with self._engine.begin() as connection:
-            for old, new in changes.merged:
-                connection.execute(
-                    sql.update(tables.evidence).where(tables.evidence.c.number == old).values(number=new)
-                )
-                _forget_case(connection, old, evidence=False)
-            for case in changes.cases:
-                _write_case(connection, case)
-            if changes.evidence:
-                into = dict(changes.merged)
-                rows = [{"number": _followed(number, into), **_row(one)} for number, one in changes.evidence]
-                connection.execute(sql.insert(tables.evidence), rows)
-            if changes.quarantined:
-                connection.execute(sql.insert(tables.quarantine), [_quarantine_row(one) for one in changes.quarantined])
-            if changes.rules:
-                connection.execute(sql.insert(tables.rules), [_rule_row(one) for one in changes.rules])
-            _write_sightings(connection, changes.sightings)
-            if changes.cases:
-                _set(connection, "next case", max(case.number for case in changes.cases) + 1)
+    def save(self, changes: Changes, offset: int | None = None, signs: Iterable[Sign] = ()) -> None:
+        """What the database refuses is in quarantine then, and the rest is saved (sifting.py)."""
+        try:
+            self._save(changes, offset, signs)
+        except StoreRefused as error:
+            _log.warning("%s: what it refuses goes into quarantine", error)
+            self._save(sifted(changes, self._refused), offset, signs)
+
+    def _save(self, changes: Changes, offset: int | None, signs: Iterable[Sign]) -> None:
+        with self._writing() as connection:
+            rows.write(connection, changes)
+            for sign in signs:
+                rows.write_sign(connection, *sign)
             if offset is not None:
-                _put(connection, "offset", offset)
+                rows.put(connection, "offset", offset)
+
+    def _refused(self, changes: Changes) -> str:
+        """Why, if these alone would be; nothing is changed."""
+        try:
+            with self._reading() as connection:
+                rows.write(connection, changes)
+                connection.rollback()
+        except StoreRefused as error:
+            return str(error)
+        return ""
 
     def offset(self) -> int | None:
         return self._get("offset")
 
     def restore(self, control: TrafficControl) -> None:
-        """Limits that were set, and cases that were open, from before a restart."""
+        """Limits that were set and shown, and cases that were open, from before a restart. Void ones too: those to
+        which nothing can be added any more the core forgets at its next timeout."""
         for rule in self.rules():
             control.limits.add(rule)
         control.stretches.next_number = self._get("next case") or 1
-        with self._engine.connect() as connection:
-            found = connection.execute(sql.select(tables.cases).where(tables.cases.c.state == "open"))
+        with self._reading() as connection:
+            for row in connection.execute(sql.select(tables.shown).order_by(tables.shown.c.id)).mappings():
+                control.posted.add(Shown(row["monitor"], row["value"], row["since"]))
+            found = connection.execute(sql.select(tables.cases).where(tables.cases.c.state.in_(("open", "void"))))
             for row in found.mappings().all():
                 stretch = Stretch(row["number"], row["plate"])
-                for one in _evidence_of(connection, row["number"]):
+                for one in rows.evidence_of(connection, row["number"]):
                     stretch.add(one)
-                control.recall(stretch, _steps_of(connection, row["number"]))
+                control.recall(stretch, rows.steps_of(connection, row["number"]))
 
     def rules(self) -> list[Rule]:
-        with self._engine.connect() as connection:
-            rows = connection.execute(sql.select(tables.rules).order_by(tables.rules.c.id)).mappings().all()
-        return [
-            Rule(row["area"], row["value"], row["since"], None if row["hours"] is None else Hours.parse(row["hours"]),
-                 row["source"], row["until"])
-            for row in rows
-        ]  # fmt: skip
+        with self._reading() as connection:
+            found = connection.execute(sql.select(tables.rules).order_by(tables.rules.c.id)).mappings().all()
+        return [rows.rule_of_row(row) for row in found]
 
-    def signs(self) -> list[tuple[str, int | None, list[int]]]:
-        """What monitors show, and which limits they may have subscriptions for."""
-        with self._engine.connect() as connection:
-            rows = connection.execute(sql.select(tables.signs)).mappings().all()
-        return [(row["monitor"], row["shown"], row["standing"]) for row in rows]
-
-    def set_sign(self, monitor: str, shown: int | None, standing: list[int]) -> None:
-        with self._engine.begin() as connection:
-            connection.execute(sql.delete(tables.signs).where(tables.signs.c.monitor == monitor))
-            row = {"monitor": monitor, "shown": shown, "standing": list(standing)}
-            connection.execute(sql.insert(tables.signs), [row])
+    def signs(self) -> list[Sign]:
+        with self._reading() as connection:
+            found = connection.execute(sql.select(tables.signs)).mappings().all()
+        return [(row["monitor"], row["shown"], row["standing"]) for row in found]
 
     # Cases
 
@@ -148,24 +208,25 @@ class Store:
             query = query.where(tables.cases.c.last >= since)
         if plate is not None:
             query = query.where(tables.cases.c.plate == plate)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             steps: dict[int, list[Step]] = {}
             for row in connection.execute(
                 sql.select(tables.steps).order_by(tables.steps.c.number, tables.steps.c.place)
             ).mappings():
-                steps.setdefault(row["number"], []).append(_step(row))
-            return [_case(row, tuple(steps[row["number"]])) for row in connection.execute(query).mappings().all()]
+                steps.setdefault(row["number"], []).append(rows.step_of_row(row))
+            found = connection.execute(query).mappings().all()
+            return [rows.case_of_row(row, tuple(steps[row["number"]])) for row in found]
 
     def last_cases(self, count: int, until: int = 1 << 62) -> list[Case]:
         """The last so many that had begun by then, as they are now."""
         column = tables.cases.c
         query = sql.select(tables.cases).where(column.first <= until).order_by(column.number.desc()).limit(count)
-        with self._engine.connect() as connection:
-            rows = connection.execute(query).mappings().all()
-            return [_case(row, _steps_of(connection, row["number"])) for row in reversed(rows)]
+        with self._reading() as connection:
+            found = connection.execute(query).mappings().all()
+            return [rows.case_of_row(row, rows.steps_of(connection, row["number"])) for row in reversed(found)]
 
     def case(self, number: int) -> Case:
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             row = (
                 connection.execute(sql.select(tables.cases).where(tables.cases.c.number == number))
                 .mappings()
@@ -173,30 +234,26 @@ class Store:
             )
             if row is None:
                 raise NoSuchCase(f"there is no case {number}")
-            return _case(row, _steps_of(connection, number))
+            return rows.case_of_row(row, rows.steps_of(connection, number))
 
     def evidence(self, number: int) -> list[Evidence]:
-        with self._engine.connect() as connection:
-            return _evidence_of(connection, number)
+        with self._reading() as connection:
+            return rows.evidence_of(connection, number)
 
     def move(self, number: int, state: str, now: int, who: str, note: str = "") -> Case:
         """Fined, paid, appealed, upheld, void: cases.py. An open case is the core's."""
         case = moved(self.case(number), state, now, who, note)
-        with self._engine.begin() as connection:
-            _write_case(connection, case)
+        with self._writing() as connection:
+            rows.write_case(connection, case)
         return case
 
     # Others
 
     def quarantine(self, limit: int = 1000) -> list[Quarantined]:
         query = sql.select(tables.quarantine).order_by(tables.quarantine.c.id.desc()).limit(limit)
-        with self._engine.connect() as connection:
-            rows = connection.execute(query).mappings().all()
-        return [
-            Quarantined(row["reason"], row["detail"], row["subject"], row["vehicle"], row["seq"], row["monitor"],
-                        row["time"], row["received"], row["params"])
-            for row in rows
-        ]  # fmt: skip
+        with self._reading() as connection:
+            found = connection.execute(query).mappings().all()
+        return [rows.quarantined_of_row(row) for row in found]
 
     def sightings(self, since: int, until: int, vehicles: Iterable[str] | None = None) -> list[Sighting]:
         """From `since` on, before `until`."""
@@ -204,19 +261,19 @@ class Store:
         query = sql.select(tables.sightings).where(column.time >= since, column.time < until)
         if vehicles is not None:
             query = query.where(column.vehicle.in_(list(vehicles)))
-        with self._engine.connect() as connection:
-            rows = connection.execute(query.order_by(column.time, column.vehicle)).mappings().all()
-        return [_sighting(row) for row in rows]
+        with self._reading() as connection:
+            found = connection.execute(query.order_by(column.time, column.vehicle)).mappings().all()
+        return [rows.sighting_of_row(row) for row in found]
 
     def span(self) -> tuple[int | None, int | None]:
         """From when to when vehicles were seen."""
         column = tables.sightings.c.time
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             first, last = connection.execute(sql.select(sql.func.min(column), sql.func.max(column))).one()
         return first, last
 
     def counts(self) -> dict[str, int]:
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return {
                 name: connection.execute(sql.select(sql.func.count()).select_from(table)).scalar_one()
                 for name, table in (
@@ -245,15 +302,16 @@ class Store:
             "sightings": [one._asdict() for one in self.sightings(0, 1 << 62, known)] if known else [],
         }
 
-    def erase(self, plate: str, vehicles: Iterable[str] = ()) -> Held:
-        """Whatever is not needed for a case that is not over yet. What is held is named, so that it can be said."""
+    def erase(self, plate: str, vehicles: Iterable[str] = (), held: Collection[int] = ()) -> Held:
+        """Whatever is not needed for a case that is not over yet, or that is `held` by the core. What is held is named,
+        so that it can be said."""
         cases = self.cases(plate=plate)
         known = self.vehicles_of(plate) | set(vehicles)
-        held = tuple(case.number for case in cases if case.state in _PENDING)
-        with self._engine.begin() as connection:
+        held = tuple(case.number for case in cases if case.state in _PENDING or case.number in held)
+        with self._writing() as connection:
             gone = [case.number for case in cases if case.number not in held]
             for number in gone:
-                _forget_case(connection, number)
+                rows.forget_case(connection, number)
             seen = 0
             if known:
                 column = tables.sightings.c.vehicle
@@ -261,34 +319,32 @@ class Store:
                 connection.execute(sql.delete(tables.quarantine).where(tables.quarantine.c.vehicle.in_(known)))
         return Held(len(gone), seen, held)
 
-    def retain(self, now: int, retention: Retention) -> dict[str, int]:
-        """Removes what is too old; how many of each."""
-        found = {}
-        with self._engine.begin() as connection:
-            for name, table, column, age in (
-                ("sightings", tables.sightings, tables.sightings.c.time, retention.sightings),
-                ("quarantine", tables.quarantine, tables.quarantine.c.received, retention.quarantine),
+    def retain(self, now: int, retention: Retention) -> Removed:
+        """Removes what is too old."""
+        counts = []
+        with self._writing() as connection:
+            for table, column, age in (
+                (tables.sightings, tables.sightings.c.time, retention.sightings),
+                (tables.quarantine, tables.quarantine.c.received, retention.quarantine),
             ):
-                found[name] = connection.execute(sql.delete(table).where(column < now - age)).rowcount
+                counts.append(connection.execute(sql.delete(table).where(column < now - age)).rowcount)
             case = tables.cases.c
             old = sql.or_(
                 sql.and_(case.state == "void", case.last < now - retention.void),
                 sql.and_(case.state == "paid", case.last < now - retention.cases),
             )
             numbers = connection.execute(sql.select(case.number).where(old)).scalars().all()
+            vehicles = {one.vehicle for number in numbers for one in rows.evidence_of(connection, number)}
             for number in numbers:
-                _forget_case(connection, number)
-            found["cases"] = len(numbers)
-        return found
+                rows.forget_case(connection, number)
+        sightings, quarantine = counts
+        return Removed(sightings, quarantine, tuple(numbers), frozenset(vehicles))
 
     def _get(self, key: str) -> int | None:
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             query = sql.select(tables.meta.c.value).where(tables.meta.c.key == key)
             found: int | None = connection.execute(query).scalar_one_or_none()
             return found
-
-
-# Rows
 
 
 def _durable(connection: Any, _: object) -> None:
@@ -296,113 +352,17 @@ def _durable(connection: Any, _: object) -> None:
         connection.execute(line)
 
 
+def _why(error: Exception) -> str:
+    """Without the statement."""
+    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 def _without_password(url: str) -> str:
     try:
         return str(sql.make_url(url))
     except SQLAlchemyError:
         return repr(url)
-
-
-def _followed(number: int, into: dict[int, int]) -> int:
-    while number in into:
-        number = into[number]
-    return number
-
-
-def _row(one: Evidence) -> dict[str, Any]:
-    made = one._asdict()
-    made["lat"], made["lon"] = made.pop("place")
-    made["limit_kmh"] = made.pop("limit")
-    return made
-
-
-def _evidence(row: Any) -> Evidence:
-    values = {name: row[name] for name in Evidence._fields if name not in ("place", "limit")}
-    return Evidence(place=(row["lat"], row["lon"]), limit=row["limit_kmh"], **values)
-
-
-def _evidence_of(connection: Connection, number: int) -> list[Evidence]:
-    query = sql.select(tables.evidence).where(tables.evidence.c.number == number).order_by(tables.evidence.c.id)
-    return [_evidence(row) for row in connection.execute(query).mappings()]
-
-
-def _step(row: Any) -> Step:
-    return Step(row["state"], row["at"], row["who"], row["note"])
-
-
-def _steps_of(connection: Connection, number: int) -> tuple[Step, ...]:
-    query = sql.select(tables.steps).where(tables.steps.c.number == number).order_by(tables.steps.c.place)
-    return tuple(_step(row) for row in connection.execute(query).mappings())
-
-
-def _case(row: Any, steps: tuple[Step, ...]) -> Case:
-    return Case(
-        row["number"], row["plate"], row["first"], row["last"], row["reports"], tuple(row["monitors"]), _evidence(row),
-        row["fine"], row["currency"], row["points"], row["state"], steps,
-    )  # fmt: skip
-
-
-def _write_case(connection: Connection, case: Case) -> None:
-    _forget_case(connection, case.number, evidence=False)
-    values = {
-        name: getattr(case, name)
-        for name in ("number", "plate", "first", "last", "reports", "fine", "currency", "points", "state")
-    }
-    row = {**values, "monitors": list(case.monitors), **_row(case.worst)}
-    connection.execute(sql.insert(tables.cases), [row])
-    rows = [
-        {"number": case.number, "place": place, "state": one.state, "at": one.time, "who": one.who, "note": one.note}
-        for place, one in enumerate(case.steps)
-    ]
-    connection.execute(sql.insert(tables.steps), rows)
-
-
-def _forget_case(connection: Connection, number: int, evidence: bool = True) -> None:
-    for table in (tables.cases, tables.steps, *((tables.evidence,) if evidence else ())):
-        connection.execute(sql.delete(table).where(table.c.number == number))
-
-
-def _write_sightings(connection: Connection, found: list[Sighting]) -> None:
-    last = {(one.vehicle, one.time): one for one in found}
-    column = tables.sightings.c
-    for vehicle, time in last:
-        connection.execute(sql.delete(tables.sightings).where(column.vehicle == vehicle, column.time == time))
-    if last:
-        rows = [
-            {"vehicle": one.vehicle, "time": one.time, "lat": one.place[0], "lon": one.place[1],
-             "heading": one.heading, "braking": one.braking, "monitor": one.monitor}
-            for one in last.values()
-        ]  # fmt: skip
-        connection.execute(sql.insert(tables.sightings), rows)
-
-
-def _sighting(row: Any) -> Sighting:
-    return Sighting(
-        row["vehicle"], row["time"], (row["lat"], row["lon"]), row["heading"], row["braking"], row["monitor"]
-    )
-
-
-def _quarantine_row(one: Quarantined) -> dict[str, Any]:
-    made = one._asdict()
-    made["params"] = made.pop("values")
-    return made
-
-
-def _rule_row(one: Rule) -> dict[str, Any]:
-    return {**one._asdict(), "hours": None if one.hours is None else str(one.hours)}
-
-
-def _set(connection: Connection, key: str, value: int) -> None:
-    """Never lower."""
-    query = sql.select(tables.meta.c.value).where(tables.meta.c.key == key)
-    before = connection.execute(query).scalar_one_or_none()
-    if before is None or before < value:
-        _put(connection, key, value)
-
-
-def _put(connection: Connection, key: str, value: int) -> None:
-    connection.execute(sql.delete(tables.meta).where(tables.meta.c.key == key))
-    connection.execute(sql.insert(tables.meta), [{"key": key, "value": value}])
 
 
 def _plain(case: Case) -> dict[str, Any]:

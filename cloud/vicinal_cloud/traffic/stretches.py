@@ -5,15 +5,20 @@
     stretches                  [            ...]                    [x]
 
 Reports of one driver that are at most `gap` apart are one stretch. One that closes the gap between two makes them one,
-which keeps the number of the earlier. So the stretches of a set of reports do not depend on the order in which they
-came; and as no report is taken that is older than `late` (reports.py), one is final `gap + late` after its end.
+which keeps the number of the earlier; one that turns out to be none may open a gap, and then there are two. So the
+stretches of a set of reports do not depend on the order in which they came; and as nothing is taken that is older
+than `late`, one is final `gap + late` after its end.
+
+A stretch that was declared void stays apart: it takes what is nearest to it (as near to another one: for the driver),
+and never becomes one with others. So what was void is never fined, and what was not never vanishes.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from .network import Position
 
-__all__ = ["Evidence", "Stretch", "Stretches"]
+__all__ = ["Evidence", "Stretch", "Stretches", "that_counts"]
 
 
 class Evidence(NamedTuple):
@@ -44,10 +49,11 @@ class Stretch:
     def __init__(self, number: int, plate: str) -> None:
         self.number = number
         self.plate = plate
+        self.rows: dict[int, dict[str, Evidence]] = {}
+        """by time and monitor: what each makes of it"""
         self.evidence: dict[int, Evidence] = {}
-        """by time: of several monitors the one that was first"""
-        self.witnesses: dict[int, set[str]] = {}
-        """by time: all monitors that heard it"""
+        """by time: that which counts"""
+        self.void = False
 
     @property
     def first(self) -> int:
@@ -69,50 +75,91 @@ class Stretch:
 
     @property
     def monitors(self) -> list[str]:
-        return sorted(set().union(*self.witnesses.values()))
+        """All that heard it."""
+        return sorted({monitor for several in self.rows.values() for monitor in several})
 
-    def add(self, evidence: Evidence) -> None:
-        self.evidence.setdefault(evidence.time, evidence)
-        self.witnesses.setdefault(evidence.time, set()).add(evidence.monitor)
+    def away(self, time: int) -> int:
+        """ms; 0 within it"""
+        return max(self.first - time, time - self.last, 0)
 
-    def take(self, other: "Stretch") -> None:
-        for time, evidence in other.evidence.items():
-            self.evidence.setdefault(time, evidence)
-            self.witnesses.setdefault(time, set()).update(other.witnesses[time])
+    def add(self, one: Evidence) -> None:
+        self.put(one.time, [*self.rows.get(one.time, {}).values(), one])
+
+    def put(self, time: int, rows: Iterable[Evidence]) -> None:
+        """All that there is of this time."""
+        self.rows[time] = {one.monitor: one for one in rows}
+        self.evidence[time] = that_counts(self.rows[time].values())
+
+    def remove(self, time: int) -> dict[str, Evidence]:
+        del self.evidence[time]
+        return self.rows.pop(time)
+
+    def all(self) -> list[Evidence]:
+        return [one for time in sorted(self.rows) for one in self.rows[time].values()]
+
+
+def that_counts(rows: Iterable[Evidence]) -> Evidence:
+    """Of what several monitors make of one measurement, that which is best for the driver; one that knows where the
+    vehicle was comes before one that does not."""
+    known = list(rows)
+    placed = [one for one in known if one.place_source == "vehicle"]
+    return min(placed or known, key=lambda one: (one.over, one.speed, one.monitor))
 
 
 class Stretches:
     """Of all drivers, as long as something may still be added."""
 
     def __init__(self, gap: int, late: int, first_number: int = 1) -> None:
+        """`late` is how long after it happened something may still be said that counts."""
         self.gap = gap
         self.late = late
         self.next_number = first_number
         self._open: dict[str, list[Stretch]] = {}
 
-    def add(self, plate: str, evidence: Evidence) -> tuple[Stretch, list[Stretch]]:
+    def of(self, plate: str, time: int) -> Stretch | None:
+        return next((one for one in self._open.get(plate, ()) if time in one.evidence), None)
+
+    def put(self, plate: str, time: int, rows: Iterable[Evidence]) -> tuple[Stretch, list[Stretch]]:
         """The stretch that it belongs to, and those that have become part of it."""
-        near = [
-            one
-            for one in self._open.setdefault(plate, [])
-            if one.first - self.gap <= evidence.time <= one.last + self.gap
-        ]
-        if not near:
-            made = Stretch(self.next_number, plate)
-            self.next_number += 1
-            self._open[plate].append(made)
-        else:
-            made = min(near, key=lambda one: one.number)
-        made.add(evidence)
-        merged = [one for one in near if one is not made]
+        near = [one for one in self._open.setdefault(plate, []) if one.away(time) <= self.gap]
+        made = self.of(plate, time)
+        if made is None and near:
+            made = min(near, key=lambda one: (one.away(time), not one.void, one.number))
+        if made is None:
+            made = self._new(plate)
+        merged = []
+        if not made.void:
+            together = {one.number: one for one in [made, *near] if not one.void}
+            made = together.pop(min(together))
+            merged = list(together.values())
         for one in merged:
-            made.take(one)
+            for at, several in one.rows.items():
+                made.put(at, several.values())
             self._open[plate].remove(one)
+        made.put(time, rows)
         return made, merged
 
-    def known(self, plate: str, time: int, monitor: str) -> bool:
-        """Whether this monitor has said so already."""
-        return any(monitor in one.witnesses.get(time, ()) for one in self._open.get(plate, ()))
+    def remove(self, stretch: Stretch, time: int) -> Stretch | None:
+        """It was not over the limit then. What is behind a gap that comes of it is another stretch; one with nothing
+        left is gone."""
+        stretch.remove(time)
+        if not stretch.evidence:
+            self._open[stretch.plate].remove(stretch)
+            return None
+        behind = [at for at in stretch.evidence if at > time]
+        before = [at for at in stretch.evidence if at < time]
+        if not behind or not before or min(behind) - max(before) <= self.gap:
+            return None
+        made = self._new(stretch.plate)
+        for at in behind:
+            made.put(at, stretch.remove(at).values())
+        return made
+
+    def _new(self, plate: str) -> Stretch:
+        made = Stretch(self.next_number, plate)
+        self.next_number += 1
+        self._open.setdefault(plate, []).append(made)
+        return made
 
     def finished(self, now: int) -> list[Stretch]:
         """Those that nothing can change any more; they are forgotten here."""
@@ -136,8 +183,8 @@ class Stretches:
         self._open.setdefault(stretch.plate, []).append(stretch)
         self.next_number = max(self.next_number, stretch.number + 1)
 
-    def forget(self, plate: str) -> None:
-        self._open.pop(plate, None)
+    def numbered(self, number: int) -> Stretch:
+        return next(one for one in self.open() if one.number == number)
 
     def open(self) -> list[Stretch]:
         return sorted((one for many in self._open.values() for one in many), key=lambda one: one.number)

@@ -14,7 +14,9 @@ from sqlalchemy import (
     Text,
 )
 
-__all__ = ["cases", "evidence", "meta", "metadata", "quarantine", "rules", "sightings", "signs", "steps"]
+from .texts import NAME_MAX, SOURCE_MAX, WHO_MAX
+
+__all__ = ["cases", "evidence", "meta", "metadata", "quarantine", "rules", "shown", "sightings", "signs", "steps"]
 
 metadata = MetaData()
 
@@ -29,11 +31,11 @@ rules = Table(
     "traffic_rules",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("area", String(64), nullable=False),
+    Column("area", String(NAME_MAX), nullable=False),
     Column("value", Integer, nullable=False),
     Column("since", BigInteger, nullable=False),
     Column("hours", String(64)),
-    Column("source", String(128), nullable=False),
+    Column("source", String(WHO_MAX), nullable=False),
     Column("until", BigInteger),
 )
 
@@ -41,9 +43,18 @@ rules = Table(
 signs = Table(
     "traffic_signs",
     metadata,
-    Column("monitor", String(64), primary_key=True),
+    Column("monitor", String(NAME_MAX), primary_key=True),
     Column("shown", Integer),
     Column("standing", JSON, nullable=False),
+)
+
+shown = Table(
+    "traffic_shown",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("monitor", String(64), nullable=False),
+    Column("value", Integer, nullable=False),
+    Column("since", BigInteger, nullable=False),
 )
 
 
@@ -53,8 +64,8 @@ def _measured() -> list[Column[object]]:
         Column("speed", Float, nullable=False),
         Column("tolerance", Integer, nullable=False),
         Column("limit_kmh", Integer, nullable=False),
-        Column("limit_source", String(256), nullable=False),
-        Column("area", String(64), nullable=False),
+        Column("limit_source", String(SOURCE_MAX), nullable=False),
+        Column("area", String(NAME_MAX), nullable=False),
         Column("over", Integer, nullable=False),
         Column("lat", BigInteger, nullable=False),
         Column("lon", BigInteger, nullable=False),
@@ -63,8 +74,8 @@ def _measured() -> list[Column[object]]:
         Column("braking", Boolean),
         Column("time", BigInteger, nullable=False),
         Column("received", BigInteger, nullable=False),
-        Column("monitor", String(64), nullable=False),
-        Column("vehicle", String(64), nullable=False),
+        Column("monitor", String(NAME_MAX), nullable=False),
+        Column("vehicle", String(NAME_MAX), nullable=False),
         Column("seq", BigInteger, nullable=False),
     ]
 
@@ -101,7 +112,7 @@ steps = Table(
     Column("place", Integer, nullable=False),
     Column("state", String(16), nullable=False),
     Column("at", BigInteger, nullable=False),
-    Column("who", String(128), nullable=False),
+    Column("who", String(WHO_MAX), nullable=False),
     Column("note", Text, nullable=False),
 )
 
@@ -112,9 +123,9 @@ quarantine = Table(
     Column("reason", String(64), nullable=False, index=True),
     Column("detail", Text, nullable=False),
     Column("subject", String(256), nullable=False),
-    Column("vehicle", String(64), nullable=False),
+    Column("vehicle", String(NAME_MAX), nullable=False),
     Column("seq", BigInteger, nullable=False),
-    Column("monitor", String(64), nullable=False),
+    Column("monitor", String(NAME_MAX), nullable=False),
     Column("time", BigInteger),
     Column("received", BigInteger, nullable=False),
     Column("params", JSON, nullable=False),
@@ -123,12 +134,12 @@ quarantine = Table(
 sightings = Table(
     "traffic_sightings",
     metadata,
-    Column("vehicle", String(64), primary_key=True),
+    Column("vehicle", String(NAME_MAX), primary_key=True),
     Column("time", BigInteger, primary_key=True, autoincrement=False),
     Column("lat", BigInteger, nullable=False),
     Column("lon", BigInteger, nullable=False),
     Column("heading", Float),
     Column("braking", Boolean),
-    Column("monitor", String(64), nullable=False),
+    Column("monitor", String(NAME_MAX), nullable=False),
     Index("traffic_sightings_time", "time"),
 )

@@ -15,7 +15,12 @@ from typing import Any, NamedTuple
 
 from vicinal.tables_cpython import Table
 
+from .texts import flaw
+
 __all__ = ["DEFAULT", "Band", "Tariff"]
+
+CURRENCY_MAX = 8
+FINE_MAX = (1 << 31) - 1
 
 
 class Band(NamedTuple):
@@ -65,10 +70,12 @@ DEFAULT = Tariff(
 def read(file: Path, values: dict[str, Any]) -> Tariff:
     table = Table(file, "tariff", values)
     kmh, percent = table.number("tolerance_kmh", 3, 0, 20), table.number("tolerance_percent", 3, 0, 20)
-    currency = table.take("currency", str, "EUR")
+    currency: str = table.take("currency", str, "EUR")
+    if not 0 < len(currency) <= CURRENCY_MAX or flaw(currency):
+        table.fail("currency", f"is {currency!r}, want 1 to {CURRENCY_MAX} characters")
     bands: list[Band] = []
     for row in table.tables("bands"):
-        over, fine = row.number("over", None, 1, 300), row.number("fine")
+        over, fine = row.number("over", None, 1, 300), row.number("fine", None, 0, FINE_MAX)
         if over is None or fine is None:
             table.fail("bands", "has a row without over or fine")
         band = Band(over, fine, row.number("points", 0, 0, 100))

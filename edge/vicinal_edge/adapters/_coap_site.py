@@ -6,7 +6,7 @@
     /time          GET       Unix milliseconds, as text: for devices that forget it with every power cut
     /release       GET       releases for agents, where the gateway offers some (_coap_releases.py)
     /ps/SUBJECT    PUT, POST publishes; the topic is there from its first event on (2.01, then 2.04)
-                   GET       its last event; 4.04 if there was none
+                   GET       its last event; 4.04 if there was none, or if it is of one who keeps what nobody wants
                    Observe   the last event, or nothing yet, and then every event
     /ps/AgentWanted          what is wanted of those who publish here (_coap_wanted.py): we alone say it
 
@@ -44,7 +44,7 @@ from ._coap_blocks import Answer, Bodies, Key, key_of
 from ._coap_endpoint import Manager, Reliable
 from ._coap_formats import CBOR, FORMATS, JSON, LINKS, TEXT, NotAcceptable, Unsupported, event_of, payload_of
 from ._coap_releases import ReleaseSite
-from ._coap_wanted import NOTHING, WANTED, asked_by, wanted
+from ._coap_wanted import ALWAYS, NOTHING, WANTED, asked_by, of_subject, wanted
 
 __all__ = ["Site"]
 
@@ -91,6 +91,8 @@ class Line:
         self.queue: deque[tuple[Observer, Event]] = deque()
         self.news = asyncio.Event()
         self.observers = 0
+        self.keeps = 0
+        """of them, those of what is wanted: who observes that keeps the rest to itself"""
         self.task = asyncio.get_running_loop().create_task(work(self))
 
 
@@ -115,6 +117,8 @@ class Site:
         self._releases = releases
         self._bodies = Bodies(max_bytes)
         self._topics: dict[str, Event] = {}
+        self._of_keepers: set[str] = set()
+        """topics whose last event is of one who keeps what nobody wants: then it is not the last"""
         self._wants: Callable[[], list[Filter]] = list
         self._wanted: Event | None = None
         self._looking = False
@@ -131,8 +135,14 @@ class Site:
         """`sender` is the client that has published it, None if it comes from the gateway."""
         self._topics.pop(event.subject, None)
         if len(self._topics) >= MAX_TOPICS:
-            del self._topics[next(iter(self._topics))]
+            oldest = next(iter(self._topics))
+            del self._topics[oldest]
+            self._of_keepers.discard(oldest)
         self._topics[event.subject] = event
+        if sender is not None and (line := self._lines.get(sender)) is not None and line.keeps:
+            self._of_keepers.add(event.subject)
+        else:
+            self._of_keepers.discard(event.subject)
         for one in self._observers:
             if one.wants(event, sender):
                 self._notify(one, event)
@@ -175,6 +185,12 @@ class Site:
     def wanted(self) -> str:
         """Of those who publish here; empty while nobody ever wanted anything."""
         return "" if self._wanted is None else str(self._wanted["filter"])
+
+    def _is_kept(self, subject: str) -> bool:
+        """Whether what there was of it last need not be the last any more."""
+        if subject not in self._of_keepers or self._wanted is None or subject in ALWAYS:
+            return False
+        return not Filter(self.wanted).overlaps(of_subject(subject))
 
     @property
     def topics(self) -> int:
@@ -261,13 +277,18 @@ class Site:
         if accept is not None and (accept not in FORMATS or (subject is None and accept not in (CBOR, JSON))):
             raise Answer(codes.NOT_ACCEPTABLE, f"content format {int(accept)} is not to be had, {CBOR} and {JSON} are")
         last = self._topics.get(subject) if subject is not None else None
+        is_kept = last is not None and self._is_kept(last.subject)
         if subject == WANTED:
             last = self._wanted
+        elif is_kept:
+            last = None
         if last is not None and condition is not None and not condition.matches(last):
             last = None
         observing = request.opt.observe == 0
         if last is None and not observing and request.opt.observe is None:
             why = f"there was no event of {subject!r} yet" if condition is None else "the last does not meet the filter"
+            if is_kept:
+                why = f"nobody asks for {subject!r}, and who publishes it keeps it: observe it"
             raise Answer(codes.NOT_FOUND, why)
         before = [one for one in self._observers if one.key == key]  # it is asked for anew, or no more
         message = Message(code=codes.CONTENT)
@@ -296,6 +317,7 @@ class Site:
         if line is None:
             line = self._lines[observer.remote] = Line(self._send)
         line.observers += 1
+        line.keeps += observer.subject == WANTED
         self._observers[observer] = None
         self.asked()
         message.opt.observe = observer.number
@@ -307,6 +329,7 @@ class Site:
             del self._observers[observer]
             self.asked()
             line.observers -= 1
+            line.keeps -= observer.subject == WANTED
             if not line.observers:
                 self.counted["dropped"] += len(line.queue)
                 line.task.cancel()

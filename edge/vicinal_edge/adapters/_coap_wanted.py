@@ -14,11 +14,13 @@ from functools import lru_cache
 from vicinal.errors import LocalProtocolError
 from vicinal.filter import Filter
 
-__all__ = ["MAX_BYTES", "NOTHING", "WANTED", "asked_by", "of_subject", "wanted"]
+__all__ = ["ALWAYS", "MAX_BYTES", "NOTHING", "WANTED", "asked_by", "of_subject", "wanted"]
 
 WANTED = "AgentWanted"
 FOR_AGENTS = (WANTED, "AgentRules", "AgentUpdate")
 """what agents observe and nobody publishes to us for them: it is not wanted of agents"""
+ALWAYS = ("AgentHealth",)
+"""what agents publish whether it is wanted or not"""
 # With the rest of the event it is a block of 512 bytes, and what a device makes of it a few of its kilobytes.
 MAX_BYTES = 400
 # Each is compared with each.

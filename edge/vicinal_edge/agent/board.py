@@ -7,7 +7,6 @@ with the name of what was asked for.
 import time as _time
 
 from vicinal.errors import LocalProtocolError
-from vicinal_hw import sensors
 
 from .parts import BlePart, CanPart, SensorPart
 
@@ -118,6 +117,8 @@ def _controller(port: "Any") -> "Any":
 
 
 def _sensor(port: "Any") -> "Any":
+    from vicinal_hw import sensors  # a kilobyte, which an agent of buses alone has for itself
+
     if port.type == "file":
         return sensors.NumberFile(port.path)
     if port.type == "own":

@@ -34,6 +34,10 @@ _WATCHDOG = 30000
 
 def updater_of(agent: "Any", settings: Settings, slots: "Any", folder: str, lean: bool = False) -> Updater:
     def files() -> "Any":
+        if getattr(slots, "rom", None) is not None:  # a boot part of before does not know of it
+            from .update_rom import RomFiles
+
+            return RomFiles(slots)
         from .update_files import UpdateFiles
 
         return UpdateFiles(slots)

@@ -3,6 +3,10 @@
     /main.py, /slots.mpy      the boot part: this module, beside the slots and never in one; written by cable only
     /slots.json               which slot is good, which is on trial, how often it was started, why it ended
     /a, /b                    a release each: lib/ (the staged tree), agent.json (its configuration), release.json last
+    ROMFS                     where the firmware has one, code is there and runs where it lies: an image with this
+                              module, which MicroPython mounts at /rom, then one with lib/ of a, then one of b;
+                              /a/rom.json says [bytes, sha256 in hex] of what is there. /slots.mpy is for when the
+                              first is not whole
 
     slots = Slots()
     slot = slots.begin()             at boot: the slot to run; counts the boots of one that is on trial
@@ -15,13 +19,16 @@
     ... write files below slots.path(other) ...
     slots.finish(other, release)     {"version": "1.2.0", "files": {"lib/x.mpy": [bytes, sha256 in hex]}}: all checked
     slots.switch(other)              on trial with the next boot
+    slots.rom                        None, or the ROMFS: the image is written there, and the release has "rom": [bytes,
+                                     sha256] with no files; or slots.image_is(other, bytes) and slots.seal(...)
 
     good a ── switch(b) ──▶ good a, trying b ── confirm ──▶ good b
                                   │ TRIES boots without
                                   └──▶ good a, and why
 
 Power may go at any write: slots.json and release.json are written aside and renamed, a release.json is there only while
-all files of its slot are. Nothing of ours is imported here: the module is loaded before there is a slot to load from.
+all files of its slot are, and an image counts only while its hash is right. Nothing of ours is imported here: the
+module is loaded before there is a slot to load from.
 Releases are years younger than the boot part of a device: what it offers here may grow, and does not change.
 """
 
@@ -39,13 +46,17 @@ if TYPE_CHECKING:
 os: "Any" = _os
 sys: "Any" = _sys
 
-__all__ = ["TRIES", "Choice", "Disk", "SlotError", "Slots", "boot"]
+__all__ = ["ROM_BOOT", "ROM_LEAST", "TRIES", "Choice", "Disk", "Rom", "SlotError", "Slots", "boot"]
 
 # Boots that a release on trial has to show that it works; one may be a power cut.
 TRIES = 2
 NAMES = ("a", "b")
 # ms: a release on trial that hangs while it is loaded is ended; the agent then has its own (config.py).
 TRIAL_WATCHDOG = 60000
+# Bytes of a ROMFS: for the image with this module; for a slot at least, as an agent's tree has 150 KiB at most, and
+# names. A smaller one is not used.
+ROM_BOOT = 16384
+ROM_LEAST = 163840
 # Of a reason that is kept: a line.
 _MAX_WHY = 160
 _FIELDS = ("good", "trying", "tries", "why", "result", "version", "a", "b")
@@ -190,11 +201,58 @@ class Disk:
         return found
 
 
+class Rom:
+    """The ROMFS partition of a board. `device` is what MicroPython gives: blocks to erase and program
+    (os.AbstractBlockDev), and a buffer that is the flash itself."""
+
+    boot = ROM_BOOT
+
+    def __init__(self, device: "Any") -> None:
+        self.device = device
+        self.block: int = device.ioctl(5, 0)
+        self.blocks: int = (device.ioctl(4, 0) - self.boot // self.block) // 2
+        """of a slot"""
+        self.size = self.block * self.blocks
+
+    def first(self, slot: str) -> int:
+        """Number of the slot's first block."""
+        return self.boot // self.block + (0 if slot == "a" else self.blocks)
+
+    def view(self, slot: str) -> memoryview:
+        start = self.first(slot) * self.block
+        return memoryview(self.device)[start : start + self.size]
+
+    def digest(self, slot: str, size: int) -> str:
+        return str(hexlify(sha256(self.view(slot)[:size]).digest()), "ascii")
+
+    def mount(self, slot: str) -> str:
+        import vfs
+
+        vfs.mount(vfs.VfsRom(self.view(slot)), "/rom_" + slot)
+        return "/rom_" + slot
+
+
+def _find_rom() -> "Rom | None":
+    try:
+        import vfs
+
+        device = vfs.rom_ioctl(2, 0)
+    except (ImportError, AttributeError):
+        return None
+    if not hasattr(device, "ioctl"):
+        return None  # a number: there is no such partition
+    rom = Rom(device)
+    return rom if rom.size >= ROM_LEAST else None
+
+
 class Slots:
-    def __init__(self, folder: str = "", disk: "Disk | None" = None) -> None:
-        """`folder` is the device's root."""
+    def __init__(self, folder: str = "", disk: "Disk | None" = None, rom: "Rom | None" = None) -> None:
+        """`folder` is the device's root; `rom` is found if there is one."""
         self.folder = folder
         self.disk = disk or Disk()
+        self.rom = rom or _find_rom()
+        self.code = ""
+        """where lib/ of the slot that runs is"""
         self._file = self._in("slots.json")
         # Where renaming is two steps (FAT), power may go between them: then the new one is whole.
         self.choice = Choice(_record(self.disk.read(self._file)) or _record(self.disk.read(self._file + ".new")))
@@ -235,7 +293,30 @@ class Slots:
         return self.choice.versions[slot]
 
     def is_whole(self, slot: str) -> bool:
-        return self.disk.exists(self.path(slot, "release.json"))
+        if not self.disk.exists(self.path(slot, "release.json")):
+            return False
+        image = self.image(slot)
+        return image is None or self._is_there(slot, image)
+
+    def image(self, slot: str) -> "Any":
+        """Bytes and SHA-256 of what a slot has in the ROMFS; None: it has files."""
+        data = self.disk.read(self.path(slot, "rom.json"))
+        if data is None:
+            return None
+        try:
+            size, digest = json.loads(data)
+            return [int(size), digest]
+        except (TypeError, ValueError):
+            return [0, ""]  # what nothing has
+
+    def _is_there(self, slot: str, image: "Any") -> bool:
+        return self.rom is not None and self.rom.digest(slot, image[0]) == image[1]
+
+    def image_is(self, slot: str, size: int) -> None:
+        """For who has written it, and has checked all that is in it."""
+        if self.rom is not None:
+            image = [size, self.rom.digest(slot, size)]
+            self._write(self.path(slot, "rom.json"), json.dumps(image).encode())
 
     def release(self, slot: str) -> "dict[str, Any] | None":
         """release.json of a slot: some 10 KiB, of the memory too."""
@@ -257,6 +338,13 @@ class Slots:
                 if self.choice.trying is not None and self.choice.good is not None:
                     self.active = self.choice.give_way("flash is full, so that its boots cannot be counted")
         return self.active
+
+    def load(self) -> str:
+        """Where lib/ of the slot that runs is, from now on."""
+        slot = self.active or ""
+        root = self.path(slot) if self.rom is None or self.image(slot) is None else self.rom.mount(slot)
+        self.code = root + "/lib"
+        return self.code
 
     def confirm(self) -> None:
         if self.choice.confirm() or self._unkept:
@@ -280,6 +368,11 @@ class Slots:
         """SlotError: a file is not what the release says, by its name; nothing has changed."""
         if slot == self.choice.good:
             raise SlotError(f"slot {slot!r} is the good one, and stays")
+        image = release.get("rom")
+        if image is not None:
+            if not self._is_there(slot, image):
+                raise SlotError(f"what slot {slot!r} has in the ROMFS has another hash than the release says")
+            self._write(self.path(slot, "rom.json"), json.dumps(image).encode())
         for name in sorted(release["files"]):
             found = self.disk.digest(self.path(slot, name))
             if found != tuple(release["files"][name]):
@@ -368,8 +461,8 @@ def boot(folder: str = "") -> None:
     if machine is not None and slots.trying is not None:
         machine.WDT(timeout=TRIAL_WATCHDOG)
     # Not frozen modules first: a release may bring a newer one.
-    sys.path[:] = [slots.path(slot, "lib"), ".frozen", "/lib"]
     try:
+        sys.path[:] = [slots.load(), ".frozen", "/lib"]
         from vicinal_edge.agent.main import main
 
         main(slots.path(slot, "agent.json"), folder or ".", None, slots)

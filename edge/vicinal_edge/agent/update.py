@@ -201,7 +201,7 @@ class Update:
             last = file.name
             count += 1
             total += file.size
-            room += self._files.room_of(file.size)
+            room += self._files.room_of(file)
             if count % 8 == 0:
                 yield True
         if count != head.files or total != head.bytes:
@@ -213,6 +213,7 @@ class Update:
 
     def _bring(self, file: "File") -> "Iterator[bool]":
         files, known = self._files, (file.size, file.digest)
+        files.expect(file)
         if files.digest(file.name) == known:
             self.there += 1
             return

@@ -3,6 +3,7 @@
 files = UpdateFiles(slots)           see slots.py
 files.begin_manifest()               or begin(NAME), then write(data) and close()
 files.lines()                        of the manifest but the first
+files.expect(file)                   it is brought next, if it is not there
 files.digest(NAME)                   bytes and SHA-256 of a file there; True: of the one that runs; -1: there is none
 files.seal(version, files)           everything is there: the slot is a release
 """
@@ -28,6 +29,11 @@ __all__ = ["UpdateFiles"]
 _MANIFEST = "manifest"
 # Of vicinal.release, which is not loaded for it.
 _MAX_LINE = const(256)
+# Blocks that littlefs takes for a folder; and beside the files of a release: agent.json, the beginning of release.json,
+# slots.json anew, and one that it works with. Bytes of a line of release.json beside the name.
+_FOLDER_BLOCKS = const(2)
+_SPARE_BLOCKS = const(5)
+_LINE = const(80)
 # Bytes that are moved at once.
 _PIECE = 512
 
@@ -38,6 +44,8 @@ class UpdateFiles:
         self._slot = slots.other
         self._file: Any = None
         self._block = 4096
+        self._folders: list[str] = []
+        self._listed = 0
 
     def _path(self, name: str, running: bool = False) -> str:
         found: str = self._slots.path(self._slots.active if running else self._slot, name)
@@ -123,21 +131,36 @@ class UpdateFiles:
 
     # Room
 
-    def room_of(self, size: int) -> int:
+    def room_of(self, file: "File") -> int:
+        """Asked for each file, in the order of the manifest, after free(): with the folders that it is the first of,
+        and its line in release.json."""
+        parts, same = file.name.split("/")[:-1], 0
+        while same < min(len(parts), len(self._folders)) and parts[same] == self._folders[same]:
+            same += 1
+        blocks = _FOLDER_BLOCKS * (len(parts) - same) - self._listed // self._block
+        self._folders, self._listed = parts, self._listed + len(file.name) + _LINE
+        return self._blocks_of(file.size) + self._block * (blocks + self._listed // self._block)
+
+    def _blocks_of(self, size: int) -> int:
         """A file takes whole blocks, and one for what is known of it."""
         return (size // self._block + 1) * self._block
 
     def free(self) -> int:
-        """With what is in the slot, which gives way."""
+        """With what is in the slot, which gives way but for the manifest; without what is written beside the files."""
         try:
             found = os.statvfs(self._slots.path(self._slot))
         except OSError:
             found = os.statvfs(self._slots.folder or "/")  # the slot is not there yet
         self._block = min(4096, found[0])
-        free: int = found[1] * found[4]
+        free: int = found[1] * found[4] - _SPARE_BLOCKS * self._block
+        self._folders, self._listed = [], 0
         for name in self._slots.disk.files(self._slots.path(self._slot)):
-            free += self.room_of(os.stat(self._path(name))[6])
+            if name != _MANIFEST:
+                free += self._blocks_of(os.stat(self._path(name))[6])
         return free
+
+    def expect(self, file: "File") -> None:
+        pass
 
     # The slot
 

@@ -57,7 +57,13 @@ _MAX_WHY = 160
 _MAX_VERSION = 27
 # Boots for an update alone: what does not end then is left alone until somebody asks for it.
 _MAX_LEAN = 3
-_LOADED = ("vicinal_edge.agent.update", "vicinal_edge.agent.update_files", "vicinal.release")
+_LOADED = (
+    "vicinal_edge.agent.update",
+    "vicinal_edge.agent.update_files",
+    "vicinal_edge.agent.update_rom",
+    "vicinal_hw.flash.romfs",
+    "vicinal.release",
+)
 _ON_A_PI = "on this machine the agent is updated with pip or apt, and not over the air"
 # Bytes: what is loaded for an update and what it works with, and as much again, as memory comes in pieces and nobody
 # else may fail for it.
@@ -391,6 +397,7 @@ def forget(*names: str) -> None:
     for name in names if MICROPYTHON else ():
         package, _, last = name.rpartition(".")
         sys.modules.pop(name, None)
-        if hasattr(sys.modules[package], last):
-            delattr(sys.modules[package], last)
+        holder = sys.modules.get(package)
+        if hasattr(holder, last):
+            delattr(holder, last)
     gc.collect()

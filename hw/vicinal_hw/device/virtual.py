@@ -6,8 +6,8 @@
     device.cut_power_after(n)      at the n-th write to flash from the next boot on, torn in the middle
     device.put(files), files()     its file system, while it is off
 
-One thread serves all of it. `folder` holds the flash (vfs.bin, journal.bin) and console.log: with the same folder it
-is the same device.
+One thread serves all of it. `folder` holds the flash (vfs.bin, journal.bin, rom.bin) and console.log: with the same
+folder it is the same device.
 """
 
 import contextlib
@@ -78,6 +78,7 @@ class VirtualDevice:
         board: str = "esp32",
         heap: int = HEAP,
         flash: int = FLASH,
+        rom: int = 0,
         link: Path | None = None,
         can: str | None = None,
         bitrate: int = 500_000,
@@ -85,15 +86,16 @@ class VirtualDevice:
         at: tuple[int, int] = (0, 0),
         wifi: dict[str, str] | None = None,
     ) -> None:
-        """`heap` and `flash` in bytes. `link` is a name for the port that stays, whatever pty it is. `can` and `ble`
-        are names of a virtual bus and a virtual radio, `at` where it is (1e-7 degrees). `wifi` are networks and their
-        passwords, None: any will do."""
+        """`heap`, `flash` and `rom` in bytes: its firmware has a ROMFS of `rom`, or none. `link` is a name for the port
+        that stays, whatever pty it is. `can` and `ble` are names of a virtual bus and a virtual radio, `at` where it is
+        (1e-7 degrees). `wifi` are networks and their passwords, None: any will do."""
         self.board = boards.board(board)
         if self.board.kind != "micropython":
             raise LocalProtocolError(f"board {board!r} runs Linux: a virtual device is one of MicroPython's")
         self.folder = folder
         self.heap = heap
         self.flash = flash
+        self.rom = rom
         self.link = link
         self.port = ""
         """the pty; empty while the cable is unplugged"""
@@ -220,9 +222,9 @@ class VirtualDevice:
 
     def _make_flash(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name, size in (("vfs", self.flash), ("journal", 16 * BLOCK)):
+        for name, size in (("vfs", self.flash), ("journal", 16 * BLOCK), ("rom", self.rom)):
             path = self.folder / f"{name}.bin"
-            if not path.exists():
+            if size and not path.exists():
                 path.write_bytes(b"\xff" * (size // BLOCK * BLOCK))
 
     # What it says

@@ -93,6 +93,11 @@ class Message:
         self.fixed: int | None = None  # an identifier of its own, without our TxNode
 
 
+def _rank(message: Message) -> int:
+    """Events wait for names and for the time: what the bus's own protocols say does not wait for events."""
+    return message.priority << 1 | (message.owner is not None)
+
+
 class TransmitQueue:
     def __init__(self, frame_time: int, max_messages: int = MAX_MESSAGES, max_bytes: int = MAX_BYTES) -> None:
         """`frame_time` is that of a longest frame."""
@@ -102,7 +107,7 @@ class TransmitQueue:
         self.max_bytes = max_bytes
         self.size = 0
         self.srt: list[Message] = []  # by the latest start
-        self.nrt: list[Message] = []  # by priority, then by age
+        self.nrt: list[Message] = []  # by priority, then frames of no channel, then by age
         self._check: int | None = None  # not after the next message is late or expires
 
     def __len__(self) -> int:
@@ -130,7 +135,8 @@ class TransmitQueue:
         if message.priority:
             queue = self.nrt
             at = len(queue)
-            while at and queue[at - 1].priority > message.priority:
+            rank = _rank(message)
+            while at and _rank(queue[at - 1]) > rank:
                 at -= 1
         else:
             queue = self.srt

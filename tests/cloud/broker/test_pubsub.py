@@ -183,7 +183,7 @@ def test_a_traced_event_shows_its_way(brokers: Brokers) -> None:
     asyncio.run(trace())
 
 
-@spec("OVER-21")
+@spec("OVER-21", "OVER-22")
 def test_durable_subscriptions_go_on_from_an_offset(brokers: Brokers) -> None:
     async def durable() -> None:
         b1 = brokers.start("b1", log=True)
@@ -195,10 +195,13 @@ def test_durable_subscriptions_go_on_from_an_offset(brokers: Brokers) -> None:
                     await car.publish(speed(rate), speeds)
                 first = await take(nightly, 2)
                 assert [(one.event["rate"], one.offset) for one in first] == [(35, 0), (36, 1)]
+                assert [one.trail for one in first] == [(("b1", (), one.stored),) for one in first]
             await car.publish(speed(37), speeds)  # while nobody is there
             async with await connect(b1.address, "office") as office:
                 nightly = await office.subscribe("rate > 30", durable="nightly", offset=1)
-                assert await rates(nightly, 2) == [36, 37]
+                again = await take(nightly, 2)
+                assert [one.event["rate"] for one in again] == [36, 37]
+                assert again[0].stored == first[1].stored  # when it came to the broker, not when it came from there
                 with pytest.raises(Refused, match="has the filter rate > 30"):
                     await office.subscribe("rate > 40", durable="nightly")
                 with pytest.raises(Refused, match="offset 99 of 'nightly' is not there"):

@@ -1,15 +1,12 @@
 """Traffic control: offences and their evidence, no double fine, and what never becomes one."""
 
-import random
 from typing import Any
 
 import pytest
 from cloud.traffic.world import HUNDRED_M, LAT, LON, NOW, balanced, control, location, speed
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from vicinal.event import Event
-from vicinal_cloud.traffic import NotAllowed, TrafficControl
+from vicinal_cloud.traffic import NotAllowed
 from vicinal_cloud.traffic.cases import moved
 from vicinal_cloud.traffic.tariff import DEFAULT
 
@@ -102,10 +99,11 @@ def test_one_stretch_one_fine_and_after_a_gap_another() -> None:
     for at in (0, 5_000, 15_000, 25_000, 35_001):
         made.receive(speed(57.0, NOW + at), "m1", NOW + at)
     assert [case.reports for case in made.open_cases()] == [4, 1]
-    assert made.handle_timeout(NOW + 25_000 + 40_000) == []
-    fined = made.handle_timeout(NOW + 25_000 + 40_001)
+    # What counts for a report may come two seconds after it, and late.
+    assert made.handle_timeout(NOW + 25_000 + 42_000) == []
+    fined = made.handle_timeout(NOW + 25_000 + 42_001)
     assert [(case.number, case.state) for case in fined] == [(1, "fined")]
-    assert made.next_timeout() == NOW + 35_001 + 40_001
+    assert made.next_timeout() == NOW + 35_001 + 42_001
     assert [case.number for case in made.handle_timeout(NOW + 90_000)] == [2]
     assert made.next_timeout() is None
 
@@ -165,6 +163,19 @@ def test_what_cannot_be_true_never_becomes_a_fine(event: Event, reason: str) -> 
     assert balanced(made)
 
 
+@pytest.mark.parametrize("plate", ["191-D-12345 Dublin", b"191-D-12345", 19112345, True, None, "\t"])
+def test_a_plate_that_is_none_is_not_kept_and_whose_it_was_is_known(plate: Any) -> None:
+    """So that who is erased is erased there, too."""
+    made = control()
+    params: list[tuple[str, Any]] = [("rate", 57.0)] if plate is None else [("license_no", plate), ("rate", 57.0)]
+    event = Event("Speed", params, {"OriginProducer": "p-1", "OriginSeq": 7, "Time": NOW}, producer="m1.office", seq=99)
+    assert made.receive(event, "m1", NOW) == "malformed"
+    (kept,) = made.changes().quarantined
+    assert (kept.vehicle, kept.seq) == ("p-1", 7)
+    assert kept.detail.startswith("license_no ")
+    assert not any(piece in repr(kept) for piece in ("191", "Dublin"))
+
+
 def test_just_inside_is_believed() -> None:
     made = control()
     assert made.receive(speed(57.0, NOW + 2000, seq=1), "m1", NOW) == "over"
@@ -185,18 +196,16 @@ def test_an_open_case_may_be_void_and_stays_so() -> None:
     made = control()
     made.receive(speed(57.0, NOW), "m1", NOW)
     with pytest.raises(NotAllowed, match="needs a reason"):
-        made.void(1, NOW, "clerk", " ")
-    case = made.void(1, NOW, "clerk", "an ambulance")
-    assert case is not None
-    assert case.state == "void"
+        made.move(1, "void", NOW, "clerk", " ")
+    assert made.move(1, "void", NOW, "clerk", "an ambulance").state == "void"
     made.receive(speed(67.0, NOW + 1000), "m1", NOW + 1000)
     assert made.handle_timeout(NOW + 100_000) == []
     assert made.changes().cases[-1].state == "void"
-    assert made.void(2, NOW, "clerk", "x") is None
+    assert not made.holds(1)
 
 
 ALLOWED = {
-    ("open", "fined"), ("open", "void"), ("fined", "paid"), ("fined", "appealed"), ("fined", "void"),
+    ("open", "void"), ("fined", "paid"), ("fined", "appealed"), ("fined", "void"),
     ("appealed", "upheld"), ("appealed", "void"), ("upheld", "paid"), ("upheld", "void"),
 }  # fmt: skip
 STATES = ("open", "fined", "paid", "appealed", "upheld", "void")
@@ -216,57 +225,6 @@ def test_what_may_follow_what(before: str, after: str) -> None:
             moved(case, after, NOW, "clerk", "because")
 
 
-def offences(made: TrafficControl) -> list[Any]:
-    """What does not depend on the order: everything but numbers and times of receipt."""
-    return sorted(
-        (case.plate, case.first, case.last, case.reports, case.monitors, case.fine, case.worst.speed, case.worst.time)
-        for case in made.open_cases()
-    )
-
-
-REPORTS = st.lists(
-    st.tuples(
-        st.sampled_from(["A", "B"]),
-        st.integers(0, 60),  # seconds
-        st.sampled_from(["m1", "m2"]),
-    ),
-    max_size=25,
-    unique=True,
-)
-
-
-@settings(max_examples=200)
-@given(REPORTS, st.randoms(use_true_random=False))
-def test_offences_do_not_depend_on_the_order_of_arrival(
-    reports: list[tuple[str, int, str]], chance: random.Random
-) -> None:
-    """And are what a look at all of them at once gives: runs of one driver without a gap of more than 5 s."""
-    ways = [sorted(reports), list(reports), chance.sample(reports, len(reports))]
-    found = []
-    for way in ways:
-        made = control(gap_ms=5_000, late_ms=100_000)
-        for plate, second, monitor in way:
-            event = speed(40.0 + second, NOW + second * 1000, plate=plate, vehicle=f"v{plate}")
-            made.receive(event, monitor, NOW + 61_000)
-        assert balanced(made)
-        found.append(offences(made))
-    assert found[0] == found[1] == found[2]
-    runs = 0
-    for plate in ("A", "B"):
-        times = sorted({second for one, second, _ in reports if one == plate})
-        runs += sum(1 for place, one in enumerate(times) if place == 0 or one - times[place - 1] > 5)
-    assert len(found[0]) == runs
-
-
-def test_erasing_a_driver_ends_what_is_open() -> None:
-    made = control()
-    made.receive(speed(57.0, NOW, plate="A"), "m1", NOW)
-    made.receive(speed(57.0, NOW, plate="B", vehicle="b"), "m1", NOW)
-    made.forget("A")
-    assert [case.plate for case in made.open_cases()] == ["B"]
-    assert [case.plate for case in made.handle_timeout(NOW + 10**6)] == ["B"]
-
-
 def test_what_is_remembered_is_bounded() -> None:
     made = control(late_ms=10_000)
     for tick in range(200):
@@ -275,4 +233,5 @@ def test_what_is_remembered_is_bounded() -> None:
         made.receive(speed(20.0, at), "m1", at)
         made.handle_timeout(at)
     assert len(made._seen) <= 2 * 22
-    assert sum(len(times) for times in made.whereabouts._times.values()) <= 11
+    assert sum(len(times) for times in made.whereabouts._times.values()) <= 13
+    assert len(made.measured) <= 13

@@ -5,10 +5,14 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cloud.traffic.world import LAT, LON, NOW, control, location, network, postgresql, speed
+from cloud.traffic.world import LAT, LON, NOW, Bureau, control, location, network, postgresql, speed
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from vicinal.event import Event
 from vicinal.pseudonyms_cpython import day_key, day_of, pseudonym
 from vicinal_cloud.traffic import Hours, NotAllowed, TrafficControl
 from vicinal_cloud.traffic.export import COLUMNS, to_csv, to_geojson
@@ -144,11 +148,11 @@ def test_retention(store: Store) -> None:
     store.move(1, "void", NOW, "court", "x")
     store.move(2, "paid", NOW, "driver")
     keep = Retention()
-    assert store.retain(NOW + keep.sightings, keep) == {"sightings": 0, "quarantine": 0, "cases": 0}
-    assert store.retain(NOW + keep.sightings + 2001, keep)["sightings"] == 3
-    assert store.retain(NOW + keep.void + 3011, keep) == {"sightings": 1, "quarantine": 1, "cases": 1}
+    assert not any(store.retain(NOW + keep.sightings, keep))
+    assert store.retain(NOW + keep.sightings + 2001, keep).sightings == 3
+    assert store.retain(NOW + keep.void + 3011, keep) == (1, 1, (1,), {"car-1/can"})
     assert [case.number for case in store.cases()] == [2]
-    assert store.retain(NOW + keep.cases + 21, keep)["cases"] == 1
+    assert store.retain(NOW + keep.cases + 21, keep).cases == (2,)
     assert store.counts() == {"cases": 0, "evidence": 0, "quarantine": 0, "sightings": 0}
 
 
@@ -157,7 +161,82 @@ def test_a_fine_is_not_forgotten_while_it_is_due(store: Store) -> None:
     busy(made)
     made.handle_timeout(NOW + 10**6)
     store.save(made.changes())
-    assert store.retain(NOW + 10 * 365 * DAY, Retention())["cases"] == 0
+    assert store.retain(NOW + 10 * 365 * DAY, Retention()).cases == ()
+
+
+ODD = st.text(st.characters() | st.sampled_from("\0\ud800…"), max_size=80)
+NUMBERS = st.one_of(st.floats(), st.integers(-(1 << 63), (1 << 63) - 1), st.booleans(), st.binary(max_size=9))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ODD, ODD, st.dictionaries(ODD, ODD | NUMBERS, max_size=3), ODD | NUMBERS, NUMBERS)
+def test_whatever_comes_can_be_saved(
+    store: Store, plate: str, vehicle: str, params: dict[str, Any], rate: Any, heading: Any
+) -> None:
+    """And the rest with it. Events from the wire are narrower, but the office does not rely on that."""
+    made = control()
+    for subject, more in (
+        ("Speed", {"license_no": plate, "rate": rate}),
+        ("Location", {"lat": LAT, "lon": LON, "heading": heading}),
+    ):
+        event = Event(subject, {}, {"Time": NOW, "OriginSeq": 1}, "m1.office", 7)
+        event.params.update({**params, **more})
+        event.attrs["OriginProducer"] = vehicle
+        made.receive(event, "m1" if rate != 0 else plate, NOW)
+    before = store.counts()
+    changes = made.changes()
+    store.save(changes)
+    after = store.counts()
+    assert after["quarantine"] - before["quarantine"] == sum(made.quarantined.values()) == len(changes.quarantined)
+    assert after["evidence"] - before["evidence"] == made.counters["over"]
+    assert "refused by the database" not in {one.reason for one in store.quarantine()}
+    json.dumps([one._asdict() for one in store.quarantine()], allow_nan=False)
+
+
+def test_what_the_database_refuses_is_in_quarantine_and_the_rest_is_saved(store: Store) -> None:
+    """Past all checks: a number that no column holds."""
+    made = control()
+    busy(made)
+    changes = made.changes()
+    huge = 1 << 70
+    changes.sightings.append(changes.sightings[0]._replace(time=huge))
+    changes.quarantined.append(changes.quarantined[0]._replace(seq=huge))
+    number, evidence = changes.evidence[0]
+    changes.evidence.append((number, evidence._replace(seq=huge, vehicle="car-2/can")))
+    changes.rules.append(changes.rules[0]._replace(since=huge))
+    bad = changes.cases[-1]
+    changes.cases[-1] = bad._replace(first=huge)
+    store.save(changes, 17)
+    assert store.offset() == 17
+    assert [case.number for case in store.cases()] == [1]
+    assert store.counts() == {"cases": 1, "evidence": 8, "quarantine": 6, "sightings": 4}
+    assert len(store.rules()) == 2
+    refused = [one for one in store.quarantine() if one.reason == "refused by the database"]
+    assert sorted(one.subject for one in refused) == ["Location", "Speed", "Speed", "Speed", "limit"]
+    assert "car-2/can" in {one.vehicle for one in refused}
+    assert not any(bad.plate in repr(one) or evidence.limit_source in one.detail for one in refused)
+
+
+def test_what_is_asked_for_and_cannot_be_is_told_so(url: str) -> None:
+    made = Bureau(url)
+    made.hear(speed(57.0, NOW), NOW)
+    made.office._save()
+    for path, body, why in (
+        ("/api/limits", {"area": "town", "value": 40, "who": "x" * 200}, "length of who is 200 characters"),
+        ("/api/limits", {"area": "town", "value": 40, "who": "a\0b"}, "who has a NUL in it"),
+        ("/api/cases/1", {"state": "void", "note": "\ud800"}, "note has half a character in it"),
+        ("/api/cases/1", {"state": "void", "note": "x" * 5000}, "length of note is 5000 characters"),
+        ("/api/cases/1", {"state": "void", "note": "x", "who": "x" * 129}, "length of who is 129 characters"),
+    ):
+        status, answer = made.post(path, **body)
+        assert (status, why in answer["error"]) == (400, True), answer
+    assert made.post("/api/drivers/00D1234", vehicles=["a\0b", "\ud800"])[0] == 200
+    assert made.post(f"/api/cases/{1 << 70}", state="void", note="x")[0] in (400, 404)
+    for path in (f"/api/cases/{1 << 70}", "/api/cases?state=%00", "/api/drivers/%00"):
+        assert made.pages.get(path).status_code in (200, 400, 404), path
+    assert made.store.case(1).state == "open"
+    assert made.store.rules() == []
+    made.close()
 
 
 def test_exports() -> None:

@@ -590,6 +590,51 @@ def test_what_is_wanted_of_those_who_publish(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.spec("AGENT-31")
+def test_what_nobody_wants_is_not_read_as_the_last(tmp_path: Path) -> None:
+    """Of one who keeps it then; of others, and while somebody wants it, the last is the last."""
+
+    async def work() -> None:
+        async with serving(tmp_path) as (one, _), client() as agent, client() as plain:
+
+            async def reads(subject: str) -> tuple[Any, bytes]:
+                found = await ask(plain, codes.GET, f"{one.address}/ps/{subject}", accept=60)
+                return found.code, found.payload
+
+            async def put(context: Any, event: Event) -> None:
+                uri = f"{one.address}/ps/{event.subject}"
+                found = await ask(context, codes.PUT, uri, wire.encode(event), content_format=60)
+                assert found.code.is_successful()
+
+            wanted = agent.request(Message(code=codes.GET, uri=one.address + "/ps/AgentWanted", observe=0, accept=60))
+            await wanted.response
+            await put(agent, speed(1))
+            assert (await reads("Speed"))[0] == codes.CONTENT  # nobody has wanted anything yet: all of it comes
+            await one.subscribe(SPEED)
+            await until(lambda: one.status()["wanted"] == SPEED.text)
+            for event in (speed(2), Event("Door", {"open": True}), Event("AgentHealth", {"agent": "car-7"})):
+                await put(agent, event)
+            assert (await reads("Speed"))[1] == wire.encode(speed(2))
+            assert await reads("Door") == (
+                codes.NOT_FOUND,
+                b"nobody asks for 'Door', and who publishes it keeps it: observe it",
+            )
+            assert (await reads("AgentHealth"))[0] == codes.CONTENT
+            await put(plain, Event("Door", {"open": False}))
+            assert (await reads("Door"))[0] == codes.CONTENT
+            await one.unsubscribe(SPEED)
+            await until(lambda: one.status()["wanted"] == "FALSE")
+            assert (await reads("Speed"))[0] == codes.NOT_FOUND
+            # Who observes it now is not told the old one first.
+            seen = plain.request(Message(code=codes.GET, uri=one.address + "/ps/Speed", observe=0, accept=60))
+            assert (await seen.response).payload == b""
+            await until(lambda: one.status()["wanted"] == "subject = 'Speed'")
+            await put(agent, speed(3))
+            assert (await reads("Speed"))[1] == wire.encode(speed(3))
+
+    asyncio.run(work())
+
+
 def test_who_has_not_shown_its_address_gets_little(tmp_path: Path) -> None:
     async def work() -> None:
         async with serving(tmp_path, echo="always") as (one, _), client() as context:

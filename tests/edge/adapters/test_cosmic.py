@@ -495,6 +495,27 @@ def test_a_gateway_that_is_the_broker_binds_itself_and_others(channel: str, tmp_
     assert asyncio.run(work()) == first  # given once, and kept
 
 
+@pytest.mark.spec("COSMIC-23")
+def test_names_are_given_beside_a_full_queue(channel: str, tmp_path: Path) -> None:
+    """What waits for the bus is seconds of it, and events wait for names: that of the broker, and that of who asks."""
+
+    async def work() -> None:
+        common: dict[str, Any] = {"bind": True, "bitrate": 20_000}
+        broker = adapter(channel, tmp_path, "broker", broker=True, tx_node=1, **common)
+        other = adapter(channel, tmp_path, "other", tx_node=2, **common)
+        async with connected(broker, tmp_path), connected(other, tmp_path):
+            for busy in (broker, other):
+                text = Event(f"Text of {busy.service}", [("t", "x" * 200)])
+                await busy.announce(text)
+                while busy._node is not None and not busy._node.full:
+                    await busy.publish(text)
+                for number in range(3):
+                    await other.announce(Event(f"Fog {number} beside {busy.service}"))
+                assert count(busy, "stored") > 10
+
+    asyncio.run(work())
+
+
 def test_without_a_broker_it_is_unavailable_and_says_what_to_do(channel: str, tmp_path: Path) -> None:
     async def work() -> None:
         made = adapter(channel, tmp_path, bind=True, binding_ms=300)

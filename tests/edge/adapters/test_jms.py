@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 from cryptography.x509 import load_pem_x509_certificate
-from edge.jms_bench import Bench, fresh, run, sent
+from edge.jms_bench import Bench, connect, fresh, run, sent
 from edge.servers import ActiveMq, Mosquitto, free_port
 
 from vicinal.event import Event
@@ -331,7 +331,7 @@ class TestSubscriptions:
             with pytest.raises(Unavailable, match="already connected"):
                 await rival.connect(port)
             await two.disconnect()
-            await rival.connect(port)
+            await connect(rival, port)
 
         run(activemq, tmp_path, check)
 

@@ -1,6 +1,7 @@
 """A field to update devices in, over the air: a broker with a log, a gateway with a CoAP service and a folder of
 releases, and virtual devices; all of them processes of their own."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -17,7 +18,9 @@ from edge.gateways import Gateways
 
 from vicinal_edge.agent import slots
 from vicinal_hw.device import VirtualDevice
+from vicinal_tools.flash.release import MAIN
 from vicinal_tools.release import files_of, public_of, signed
+from vicinal_tools.romfs import image_of
 from vicinal_tools.stage import compile_file
 
 KEY = ec.derive_private_key(0x5EC2E7, ec.SECP256R1())
@@ -27,6 +30,7 @@ HEALTHY, TRIAL_WATCHDOG = 2, 4
 # Of the agent's own watchdog, which a release that hangs in its loop must meet.
 WATCHDOG = 3
 
+ROM = slots.ROM_BOOT + 2 * slots.ROM_LEAST
 SENSOR = {"type": "adc", "pin": 34, "subject": "Reading", "every_ms": 200}
 
 
@@ -82,14 +86,21 @@ filter = "subject = 'AgentUpdate'"
         self._wait(lambda: self.gateway.applied, "the gateway")
         self.old = files_of("0.1.0")
         self.new = files_of("0.2.0")
-        self._boot = {"main.py": b"import slots\nslots.boot()\n", "slots.mpy": boot_part()}
+        self._boot = {"main.py": MAIN, "slots.mpy": boot_part()}
 
     def device(
-        self, name: str, flash: int = 2 * 1024 * 1024, port: int | None = None, heap: int = 128, can: bool = False
+        self,
+        name: str,
+        flash: int = 2 * 1024 * 1024,
+        port: int | None = None,
+        heap: int = 128,
+        can: bool = False,
+        rom: str = "",
     ) -> VirtualDevice:
-        """With 0.1.0 in slot a; `port` is where it finds its gateway, `heap` in KiB."""
+        """With 0.1.0 in slot a; `port` is where it finds its gateway, `heap` in KiB. `rom`: its firmware has a ROMFS,
+        with the release as an "image" in it, or with nothing yet: "files"."""
         bus = f"{name}-{os.getpid()}" if can else None
-        made = VirtualDevice(self.folder / name, flash=flash, heap=heap * 1024, can=bus)
+        made = VirtualDevice(self.folder / name, flash=flash, heap=heap * 1024, can=bus, rom=ROM if rom else 0)
         update = {"key": public_of(KEY), "board": "esp32", "every_s": 0, "retry_s": 1}
         update |= {"healthy_s": HEALTHY, "patience_s": 4 * HEALTHY}
         gateway = f"coap://127.0.0.1:{self.port if port is None else port}"
@@ -102,6 +113,12 @@ filter = "subject = 'AgentUpdate'"
         if can:
             config["can"] = [{"node": 7, "controller": "mcp2515", "event": [{"etag": 300}]}]
         files = {f"a/{path}": data for path, data in self.old.items()}
+        if rom == "image":
+            image = image_of(self.old)
+            files = {"a/rom.json": json.dumps([len(image), hashlib.sha256(image).hexdigest()]).encode()}
+            boot = image_of({"slots.mpy": self._boot["slots.mpy"]}).ljust(slots.ROM_BOOT, b"\xff")
+            (self.folder / name).mkdir()
+            (self.folder / name / "rom.bin").write_bytes((boot + image).ljust(ROM, b"\xff"))
         files |= {"a/agent.json": json.dumps(config).encode(), "a/release.json": b'{"version":"0.1.0","files":{}}'}
         made.put(self._boot | files)
         return made

@@ -12,6 +12,7 @@ from edge.agent.proxy import Proxy
 
 from vicinal.coap.message import BLOCK2, URI_QUERY, Message, uint
 from vicinal_edge import agent
+from vicinal_edge.agent.slots import ROM_BOOT, ROM_LEAST
 from vicinal_edge.releases import manifest_of, pack
 from vicinal_tools.release import sign
 
@@ -33,6 +34,8 @@ class Way:
         self.flash = 2 * 1024 * 1024
         self.ballast = b""
         self.heap, self.can = 128, False
+        self.rom = ""
+        """ "image": its code is in a ROMFS; "files": there is one, and it is not used yet"""
         self.boot_part: bytes | None = None
         self.cut_after = -1
         self.patience = 240.0  # a machine under load is slow
@@ -387,16 +390,94 @@ def gateway_gone_half_way(it: Way) -> tuple[str, str]:
     return "confirmed", ""
 
 
+# On a board with a ROMFS
+
+
+@way
+def rom_beside_a_bus(it: Way) -> tuple[str, str]:
+    """From flash CAN leaves so much memory that the agent works on while it is updated."""
+    it.rom, it.can = "image", True
+    it.publish()
+    return "confirmed", ""
+
+
+@way
+def rom_from_files(it: Way) -> tuple[str, str]:
+    """The release that runs is in files, as before there was a ROMFS: the next one is not."""
+    it.rom = "files"
+    it.publish()
+    return "confirmed", ""
+
+
+@way
+def rom_crash_at_import(it: Way) -> tuple[str, str]:
+    it.rom = "image"
+    return crash_at_import(it)
+
+
+@way
+def rom_hang_in_the_loop(it: Way) -> tuple[str, str]:
+    it.rom = "image"
+    return hang_in_the_loop(it)
+
+
+@way
+def rom_damaged_bytecode(it: Way) -> tuple[str, str]:
+    it.rom = "image"
+    return damaged_bytecode(it)
+
+
+@way
+def rom_tampered_file(it: Way) -> tuple[str, str]:
+    it.rom = "image"
+    return tampered_file(it)
+
+
+@way
+def rom_truncated_file(it: Way) -> tuple[str, str]:
+    it.rom = "image"
+    return truncated_file(it)
+
+
+@way
+def rom_too_large(it: Way) -> tuple[str, str]:
+    it.rom = "image"
+    return too_large(it)
+
+
+@way
+def rom_power_cut_while_it_is_fetched(it: Way) -> tuple[str, str]:
+    it.rom, it.cut_after = "image", 60
+    it.unlike()
+    it.publish()
+    return "confirmed", ""
+
+
+@way
+def rom_power_cut_late(it: Way) -> tuple[str, str]:
+    it.rom, it.cut_after = "image", 300
+    it.publish()
+    return "confirmed", ""
+
+
+@way
+def rom_network_gone_for_a_while(it: Way) -> tuple[str, str]:
+    it.rom = "image"
+    return network_gone_for_a_while(it)
+
+
 def run(air: Air, name: str, number: int) -> None:
     """The device comes back on the old version, or has the new one in the end, and says why; the old one is whole."""
     it = Way(air, name.replace("_", "-"), number)
     result, why = WAYS[name](it)
-    device = air.device(it.name, it.flash, it.proxy.port, it.heap, it.can)
+    device = air.device(it.name, it.flash, it.proxy.port, it.heap, it.can, it.rom)
     if it.boot_part is not None:
         device.put({"slots.mpy": it.boot_part})
     if it.ballast:
         device.put({"ballast": it.ballast})
     before = {path: data for path, data in device.files().items() if path.startswith("a/")}
+    half = slice(0, ROM_BOOT + ROM_LEAST)  # with the boot part
+    rom = (device.folder / "rom.bin").read_bytes()[half] if it.rom == "image" else b""
     device.cut_power_after(it.cut_after)
     try:
         with device:
@@ -409,10 +490,15 @@ def run(air: Air, name: str, number: int) -> None:
             assert (device.cuts > 0) == (it.cut_after >= 0), (name, device.cuts)
             assert said["mode"] == "normal"
             alone = '"updates": true' in device.console
-            assert alone == (it.heap < 170 and name not in ("no_such_release",)), (name, device.console)
+            no_room = it.heap < 170 and it.rom != "image" and name != "no_such_release"
+            assert alone == no_room, (name, device.console)
         after = device.files()
         assert ("cut" in after) == (it.boot_part is not None), name
         assert {path: after.get(path) for path in before} == before, name
+        if it.rom:
+            assert (device.folder / "rom.bin").read_bytes()[: len(rom)] == rom, name
+            assert [path for path in after if path.startswith("b/lib/")] == [], name
+            assert ("b/rom.json" in after) == (result in ("confirmed", "went back")), name
         assert air.agents()[it.name]["update_result"] == result
     finally:
         it.proxy.close()

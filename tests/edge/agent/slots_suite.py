@@ -5,7 +5,9 @@ import os
 from binascii import hexlify
 from hashlib import sha256
 
-from vicinal_edge.agent.slots import TRIES, Choice, Disk, SlotError, Slots
+from vicinal_edge.agent.slots import TRIES, Choice, Disk, Rom, SlotError, Slots
+from vicinal_hw.flash.emulated import EmulatedFlash
+from vicinal_hw.flash.emulated import PowerCut as FlashCut
 
 
 class PowerCut(Exception):
@@ -93,6 +95,79 @@ def runs(disk, cause=""):
     for name in found["files"]:
         assert disk.digest(slots.path(slot, name)) == tuple(found["files"][name]), (slot, name)
     return slots, found["version"]
+
+
+class RomDevice:
+    """What MicroPython gives for a ROMFS partition, on emulated flash; there it is a buffer by itself."""
+
+    def __init__(self, disk, sectors, size):
+        self.disk = disk
+        self.flash = EmulatedFlash(sectors, size)
+
+    def ioctl(self, what, value):
+        if what == 6:
+            self._torn(lambda: self.flash.erase(value))
+        return {4: self.flash.sectors, 5: self.flash.size}.get(what, 0)
+
+    def writeblocks(self, number, data, offset):
+        self._torn(lambda: self.flash.program(number, offset, bytes(data)))
+
+    def _torn(self, write):
+        """The power is that of the disk: it goes for both at once."""
+        if self.disk._spend():
+            self.flash.cut(0, lambda below: self.disk.writes * 7 % below)
+        try:
+            write()
+        except FlashCut:
+            self.flash.power_on()
+            raise PowerCut from None
+
+
+class EmulatedRom(Rom):
+    boot = 256
+
+    def view(self, slot):
+        whole = b"".join([bytes(sector) for sector in self.device.flash.memory])
+        return memoryview(whole)[self.first(slot) * self.block :][: self.size]
+
+
+def rom_of(disk):
+    if not hasattr(disk, "rom"):
+        disk.rom = EmulatedRom(RomDevice(disk, 18, 128))
+    return disk.rom
+
+
+def image_of(version):
+    return (version * 640).encode() + b"\xff" * 128
+
+
+def install_image(disk, version, config=b"{}"):
+    """As `vicinal flash` does on a board with a ROMFS: blocks that are right stay."""
+    rom = rom_of(disk)
+    slots = Slots("", disk, rom)
+    slot, image = slots.other, image_of(version)
+    slots.clear(slot)
+    for number in range(len(image) // rom.block):
+        data = image[number * rom.block : (number + 1) * rom.block]
+        if bytes(rom.view(slot)[number * rom.block : (number + 1) * rom.block]) != data:
+            rom.device.ioctl(6, rom.first(slot) + number)
+            for at in range(0, rom.block, 32):
+                rom.device.writeblocks(rom.first(slot) + number, data[at : at + 32], at)
+    disk.write(slots.path(slot, "agent.json"), config)
+    found = [len(image), str(hexlify(sha256(image).digest()), "ascii")]
+    slots.finish(slot, {"version": version, "files": {}, "rom": found})
+    slots.switch(slot)
+
+
+def runs_image(disk):
+    """A boot: the version of what it runs, with the image whole."""
+    slots = Slots("", disk, rom_of(disk))
+    slot = slots.begin("")
+    assert slot is not None
+    version, image = slots.version(slot), slots.image(slot)
+    assert image is not None
+    assert bytes(slots.rom.view(slot)[: image[0]]) == image_of(version), version
+    return slots, version
 
 
 def raises(call, text):
@@ -335,6 +410,97 @@ def known(disk, step):
     assert version in ("1", "2", "3")
     assert slots.version(slots.good) in (("1", "3") if step == "confirm" else ("1",)), step
     disk.held = held
+
+
+def test_images_are_tried_confirmed_and_replaced():
+    disk = CutDisk()
+    install_image(disk, "1")
+    slots, version = runs_image(disk)
+    assert (version, slots.active, slots.is_whole("a"), slots.is_whole("b")) == ("1", "a", True, False)
+    slots.confirm()
+    install_image(disk, "2", b"{2}")
+    slots, version = runs_image(disk)
+    assert (version, slots.active, slots.good) == ("2", "b", "a")
+    for _ in range(TRIES):
+        slots, version = runs_image(disk)
+    assert (version, slots.active, slots.outcome["result"]) == ("1", "a", "went back")
+    assert disk.held["a/release.json"] == json.dumps({"version": "1", "files": {}, "rom": slots.image("a")}).encode()
+    # Files are as good, beside an image and after it.
+    install(disk, "3")
+    assert disk.files("b") == ["agent.json", "lib/one.mpy", "lib/two.mpy", "release.json"]
+    assert runs(disk)[1] == "3"
+
+
+def test_an_image_counts_only_with_its_hash():
+    disk = CutDisk()
+    install_image(disk, "1")
+    runs_image(disk)[0].confirm()
+    install_image(disk, "2")
+    rom = rom_of(disk)
+    # Somebody writes there, as `mpremote romfs deploy` does: the other one runs.
+    rom.device.flash.memory[11][5] ^= 1
+    slots, version = runs_image(disk)
+    assert (version, slots.outcome["why"]) == ("1", "its files are not all there")
+    rom.device.flash.memory[11][5] ^= 1
+    rom.device.flash.memory[2][0] ^= 1
+    assert runs_image(disk)[1] == "2"
+    raises(lambda: Slots("", disk, rom).switch("a"), "no whole release")
+    # A firmware without a ROMFS took the place of the one with it: nothing can run, and nothing is changed.
+    assert Slots("", disk).begin() is None
+    for bad in (b"", b"[", b"7", b"{}", b"[1]", b'["x", "y"]', b"[1, 2, 3]", b"[100, null]"):
+        disk.held["b/rom.json"] = bad
+        assert Slots("", disk, rom).is_whole("b") is False, bad
+    slots = Slots("", disk, rom)
+    wrong = {"version": "3", "files": {}, "rom": [128, "00"]}
+    raises(lambda: slots.finish("a", wrong), "what slot 'a' has in the ROMFS has another hash than the release says")
+
+
+def test_power_cut_at_every_write_of_an_image():
+    """Of the ROMFS and of the file system: erased, programmed, compared, sealed, switched, confirmed."""
+    cut = 0
+    while True:
+        disk = CutDisk()
+        install_image(disk, "1")
+        runs_image(disk)[0].confirm()
+        install_image(disk, "0")  # so that there is something to erase
+        for _ in range(TRIES + 1):
+            runs_image(disk)
+        disk.left = cut
+        whole = True
+        for step in ("install 2", "try", "confirm"):
+            while True:
+                try:
+                    image_life(disk, step)
+                    break
+                except PowerCut:
+                    whole = False
+                    disk.left = None
+                    held = dict(disk.held)
+                    slots, version = runs_image(disk)
+                    assert version in ("1", "2")
+                    assert slots.version(slots.good) in (("1", "2") if step == "confirm" else ("1",)), (cut, step)
+                    disk.held = held
+        slots, version = runs_image(disk)
+        assert (version, slots.trying) == ("2", None), cut
+        if whole:
+            break
+        cut += 1
+    assert cut > 40, cut
+
+
+def image_life(disk, step):
+    slots = Slots("", disk, rom_of(disk))
+    if step == "install 2":
+        if slots.trying is None:
+            install_image(disk, "2", b"{2}")
+    elif step == "try":
+        runs_image(disk)
+    else:
+        slots, version = runs_image(disk)
+        if slots.trying is None and version == "1":
+            install_image(disk, "2", b"{2}")
+            slots = runs_image(disk)[0]
+        slots.confirm()
 
 
 def test_on_real_files():

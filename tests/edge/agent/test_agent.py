@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import run_suite
 from broken import broken_copy
-from edge.agent import core_suite, journal_suite, slots_suite, update_suite, ways_suite
+from edge.agent import core_suite, journal_suite, rom_suite, slots_suite, update_suite, ways_suite
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +30,12 @@ SENTENCES = {
     "test_health": ["AGENT-8"],
     "test_clock": ["AGENT-9"],
     "test_power_cut_at_every_write": ["AGENT-1"],
+    "test_images_are_tried_confirmed_and_replaced": ["AGENT-29"],
+    "test_files_become_an_image": ["AGENT-30"],
+    "test_an_image_that_is_cut_off_goes_on": ["AGENT-30", "AGENT-23"],
+    "test_names_and_sizes_that_no_image_has": ["AGENT-30", "AGENT-20"],
+    "test_an_image_counts_only_with_its_hash": ["AGENT-29"],
+    "test_power_cut_at_every_write_of_an_image": ["AGENT-29"],
     "test_only_what_is_wanted_goes_up": ["AGENT-15"],
     "test_what_is_wanted_is_known_after_an_outage_and_of_a_gateway_without": ["AGENT-15", "AGENT-16"],
     "test_a_sensor_on_a_bus_and_in_the_air": ["AGENT-10", "AGENT-11"],
@@ -58,7 +64,7 @@ SENTENCES = {
     "test_it_is_told": ["AGENT-26", "AGENT-27"],
     "test_without_slots_or_key_it_says_why": ["AGENT-18", "AGENT-26"],
 }
-SUITES = (core_suite, journal_suite, slots_suite, update_suite, ways_suite)
+SUITES = (core_suite, journal_suite, rom_suite, slots_suite, update_suite, ways_suite)
 TESTS = [
     pytest.param(suite, name, marks=[pytest.mark.spec(*SENTENCES.get(name, []))], id=name)
     for suite in SUITES
@@ -139,6 +145,11 @@ def test_the_tree_of_an_agent_is_small(tree: Path) -> None:
         ("slots", 'found.get("sum") != _sum(found)', "False", "test_records"),
         ("slots", "if found != tuple(", "if found[0] < 0 and found != tuple(", "test_the_good_one"),
         ("slots", "self._write(self._file, ", "self.disk.write(self._file, ", "test_power_cut_at_every_write"),
+        ("slots", "self.rom.digest(slot, image[0]) == image[1]", "True", "test_an_image_counts"),
+        ("update_rom", "self._view[self._start : start] != self._head", "False", "test_an_image_that_is_cut"),
+        ("update_rom", "over and not self._is_blank(self._start, (number + 1) * block)", "False", "test_files_become"),
+        ("update_rom", "not over and not self._is_blank(self._at, self._at + block)", "False", "test_files_become"),
+        ("update_rom", "self.write(held)", "pass", "test_an_image_that_is_cut"),
         ("update", "        if not good:\n", "        if False:\n", "test_wrong_key"),
         ("update", "if digest != file.digest:", "if False:", "test_tampered_file"),
         ("update", "self._size > file.size or size != file.size", "False", "test_truncated"),

@@ -16,6 +16,7 @@ from edge.gateways import Gateways
 pytestmark = pytest.mark.micropython
 SOAK = bool(os.environ.get("VICINAL_SOAK"))
 FEW = ["crash_at_import", "hang_in_the_loop", "tampered_file", "power_cut_while_it_is_fetched"]
+FEW += ["rom_beside_a_bus", "rom_crash_at_import", "rom_power_cut_while_it_is_fetched", "rom_from_files"]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,9 @@ def all_of(air: Air, names: list[str]) -> None:
     assert not wrong, "\n".join(f"{name}: {error!r}" for name, error in wrong.items())
 
 
-@pytest.mark.spec("AGENT-19", "AGENT-20", "AGENT-21", "AGENT-23", "AGENT-24", "AGENT-26", "AGENT-27")
+@pytest.mark.spec(
+    "AGENT-19", "AGENT-20", "AGENT-21", "AGENT-23", "AGENT-24", "AGENT-26", "AGENT-27", "AGENT-29", "AGENT-30"
+)
 def test_bad_firmware(air: Air) -> None:
     assert len(WAYS) > 20
     all_of(air, list(WAYS) if SOAK else FEW)

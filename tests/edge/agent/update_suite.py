@@ -245,8 +245,11 @@ class MemoryFiles:
         data = self.slots.held[self.slots.active if running else self.slot].get(name)
         return (-1, b"") if data is None else (len(data), sha256(data).digest())
 
-    def room_of(self, size):
-        return size
+    def room_of(self, file):
+        return file.size
+
+    def expect(self, file):
+        self.expected = file.name
 
     def free(self):
         return self.slots.room

@@ -130,7 +130,10 @@ def _services(folder: Path, stack: ExitStack, subjects: list[str]) -> dict[str, 
     car = {"interface": "vicinal", "channel": f"{own}c", "mapping": "car.toml", "validity_ms": 60_000}
     radio = {"virtual": f"{own}r", "extended": True, "interval_ms": 20}
     return {
-        "cosmic": [{**bound, "broker": True, "tx_node": 1}, {**bound, "tx_node": 2}],
+        "cosmic": [
+            {**bound, "broker": True, "tx_node": 1},
+            {**bound, "tx_node": 2, "binding_ms": int(PATIENCE * 1000)},
+        ],
         "car": [car, car],
         "steam": [radio, radio],
         "siena": [{"address": siena}, {"address": siena}],

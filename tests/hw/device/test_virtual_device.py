@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from vicinal.errors import LocalProtocolError
 from vicinal_hw.ble.virtual import VirtualRadio
 from vicinal_hw.device import DeviceError, VirtualDevice, find_micropython
+from vicinal_tools.romfs import image
 
 mpremote = pytest.importorskip("mpremote.transport_serial")
 pytestmark = pytest.mark.micropython
@@ -228,3 +231,55 @@ def test_what_cannot_be_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         quiet.wait_for("x", patience=0.1)
     monkeypatch.setenv("VICINAL_MICROPYTHON", "/usr/bin/env")
     assert find_micropython() == Path("/usr/bin/env").resolve()
+
+
+def test_a_romfs_as_a_board_has_it(tmp_path: Path) -> None:
+    """By mpremote's own commands; then the physics: bits go and do not come, and the power goes in the middle."""
+    tree = tmp_path / "tree"
+    (tree / "lib").mkdir(parents=True)
+    (tree / "lib" / "inside.py").write_text("print('from the ROMFS')\n")
+    (tmp_path / "it.romfs").write_bytes(image(tree))
+    with VirtualDevice(tmp_path / "device", flash=256 * KIB, rom=32 * KIB) as device:
+        device.wait_for(">>> ")
+        command = [sys.executable, "-m", "mpremote", "connect", device.port, "resume", "romfs"]
+        said = subprocess.run([*command, "query"], capture_output=True, text=True, check=False).stdout
+        assert "ROMFS0 partition has size 32768 bytes (8 blocks of 4096 bytes each)" in said, said
+        assert "Not a valid ROMFS" in said
+        done = subprocess.run([*command, "deploy", str(tmp_path / "it.romfs")], capture_output=True, check=False)
+        assert done.returncode == 0, done
+        device.reset()
+        at = device.wait_for(">>> ", device.mark)
+        with Terminal(device) as terminal:
+            assert terminal.run("import sys, inside; print(sys.path[-2:])") == (
+                "from the ROMFS\r\n['/rom', '/rom/lib']"
+            )
+            terminal.run("import vfs; d = vfs.rom_ioctl(2, 0); m = memoryview(d)")
+            assert terminal.run("print(vfs.rom_ioctl(1), vfs.rom_ioctl(2, 1), vfs.rom_ioctl(3, 0, 9))") == "1 -22 -22"
+            assert terminal.run("d.writeblocks(7, b'\\x0f\\xf0', 100); print(bytes(m[28770:28775]))") == (
+                "b'\\xff\\xff\\x0f\\xf0\\xff'"
+            )
+            assert terminal.run("d.writeblocks(7, b'\\xff\\x5a', 100); print(bytes(m[28772:28774]))") == "b'\\x0fP'"
+            assert terminal.run("d.ioctl(6, 7); print(bytes(m[28772:28774]), len(m))") == "b'\\xff\\xff' 32768"
+            with pytest.raises(mpremote.TransportError, match="OSError"):
+                terminal.run("d.ioctl(6, 8)")
+        for text, found in (
+            ("d.writeblocks(6, bytes(100), 0)", "0 0 90 255 255"),
+            ("d.ioctl(6, 6)", "255 255 255 255 255"),
+            ("d.writeblocks(6, bytes(4096), 0); d.ioctl(6, 6)", "255 255 255 255 0"),
+        ):
+            device.cut_power_after(text.count(";"))
+            at = device.mark
+            device.reset()
+            device.wait_for(">>> ", at)
+            with Terminal(device) as terminal:
+                at = device.mark
+                terminal.transport.exec_raw_no_follow(f"import vfs; d = vfs.rom_ioctl(2, 0); {text}")
+                device.wait_for(">>> ", at)
+            with Terminal(device) as terminal:
+                said = terminal.run("import vfs; m = memoryview(vfs.rom_ioctl(2, 0))[24576:]")
+                assert terminal.run("print(m[0], m[49], m[50], m[51], m[4000])") == found, text
+        assert device.cuts == 3
+    with VirtualDevice(tmp_path / "other", flash=256 * KIB) as device:
+        device.wait_for(">>> ")
+        with Terminal(device) as terminal:
+            assert terminal.run("import vfs; print(hasattr(vfs, 'rom_ioctl'))") == "False"

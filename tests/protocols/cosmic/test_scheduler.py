@@ -252,6 +252,30 @@ def test_nothing_of_non_real_time_comes_before_soft_real_time() -> None:
         NrtChannel(node, 302, 250)
 
 
+@spec("COSMIC-23")
+def test_frames_of_the_bus_itself_do_not_wait_for_events_of_their_priority() -> None:
+    node = Node(5, 1000000)
+    channel = NrtChannel(node, 300, 253, codec=Raw, fragmented=True)
+    channel.announce(0)
+    for number in range(2):
+        channel.publish(bytes([number]) * 10, 0)
+    first = node.frame_to_send(0)
+    assert first is not None
+    node.frame_sent(first, 0)  # the first event is begun
+    asked = [Frame(pack(253, 5, 2), bytes([number]) * 8) for number in range(2)]
+    late = Frame(pack(254, 5, 3), bytes(8))
+    for frame in [late, *asked]:
+        node.send_frame(frame, 0)
+    sent = []
+    while (found := node.frame_to_send(0)) is not None:
+        sent.append(found)
+        node.frame_sent(found, 0)
+    assert sent[:2] == asked
+    assert [unpack(one.id)[2] for one in sent[2:-1]] == [300] * (len(sent) - 3)
+    assert sent[-1] == late
+    assert balanced(node)
+
+
 @spec("COSMIC-24")
 def test_fragments_of_two_events_of_a_channel_do_not_mingle() -> None:
     node, other = Node(5, 1000000), Node(6, 1000000)

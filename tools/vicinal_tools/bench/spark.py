@@ -1,8 +1,11 @@
-"""Spark: the same query over the same positions, from our source, from Parquet (the limit) and from a Python source.
+"""Spark: the same query over the same positions, from our log, from Parquet (the limit) and from a Python source.
+
+Our log is read as one would (`events`, which leaves to Spark what Spark does best) and by the data source alone
+(format("vicinal"), which a stream has, and where Spark makes rows of what a Python source gives it).
 
 Wall-clock time of the query on all cores, the sources taking turns, best of the rounds. Beside it, as this machine may
-have other things to do, the CPU time of Spark and its workers. The first read of our source, which makes the columns,
-is a row of its own. VICINAL_BENCH_KEEP=DIR keeps the log, 1.3 GB, for the next run.
+have other things to do, the CPU time of Spark and its workers. The first read of our log, which makes the columns, is a
+row of its own. VICINAL_BENCH_KEEP=DIR keeps the log, 1.3 GB, for the next run.
 
     python -m vicinal_tools.bench.spark [EVENTS]      these alone
 """
@@ -63,6 +66,8 @@ def rows(events: int = _EVENTS, rounds: int = _ROUNDS, row_events: int = _ROW_EV
 def _measured(
     spark: "SparkSession", log: Path, place: Path, events: int, rounds: int, row_events: int
 ) -> Iterator[Row]:
+    from vicinal_cloud.spark.events import events as events_of
+
     from .spark_rows import RowSource
 
     spark.dataSource.register(RowSource)
@@ -73,9 +78,11 @@ def _measured(
     def plain() -> "DataFrame":
         return spark.read.format("vicinal-bench-rows").option("path", str(log)).option("end", row_events).load()
 
-    first = _spent(ours(_NAMED))
+    first = _spent(lambda: events_of(spark, path=str(log)))
     ours(_SCHEMA)().write.parquet(str(place / "parquet"))
     sources: dict[str, Callable[[], DataFrame]] = {
+        "events": lambda: events_of(spark, _NAMED, path=str(log)),
+        "learned": lambda: events_of(spark, path=str(log)),
         "ours": ours(_NAMED),
         "every": ours(_SCHEMA),
         "parquet": lambda: spark.read.parquet(str(place / "parquet")),
@@ -84,21 +91,26 @@ def _measured(
     best = {name: Spent(*map(min, zip(*(one[name] for one in spent)))) for name in sources}
     by_row = min(_spent(plain) for _ in range(2))
     rate = {name: events / one.wall for name, one in best.items()} | {"rows": row_events / by_row.wall}
-    for name, what in (("ours", "the columns it needs named"), ("every", "every column asked for")):
+    for name, what in (
+        ("events", "`events`, the columns it needs named"),
+        ("learned", "`events`, the columns learned from the log"),
+        ("ours", 'format("vicinal"), the columns it needs named'),
+        ("every", 'format("vicinal"), every column asked for'),
+    ):
         ratio, cpu = rate[name] / rate["parquet"], best["parquet"].cpu / best[name].cpu
         yield Row(
             f"Spark: aggregate over {events:,} positions, {what}",
             f"{rate[name]:,.0f} events/s",
             f"native Parquet {rate['parquet']:,.0f}/s (by CPU time {cpu:.2f} x)",
             f"{ratio:.2f} x",
-            f"{GOAL_PARQUET} x" if name == "ours" else "",
-            ratio >= GOAL_PARQUET if name == "ours" else None,
+            f"{GOAL_PARQUET} x" if name != "every" else "",
+            ratio >= GOAL_PARQUET if name != "every" else None,
         )
     by_rows = rate["ours"] / rate["rows"]
     yield Row(
         "Spark: the same from a plain Python row source",
         f"{rate['rows']:,.0f} events/s",
-        "ours as above",
+        'format("vicinal") as above',
         f"{by_rows:.1f} x",
         f"{GOAL_ROWS:g} x",
         by_rows >= GOAL_ROWS,

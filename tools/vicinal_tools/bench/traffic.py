@@ -23,8 +23,9 @@ def row(vehicles: int, seconds: int, found: Loaded) -> Row:
     return Row(
         f"traffic control, {vehicles:,} vehicles at 1 Hz for {seconds} s, each {found.scale:.1f} s long",
         f"{len(found.offences)} offences of {judged.said:,} events said, {judged.crossed:,} of which left the roadside",
-        f"{len(found.expected)} by the ground truth; {len(judged.missing)} missing, {len(judged.extra)} too many; "
-        f"the air lost {len(judged.unheard):,} of {judged.near:,}",
+        f"{len(found.expected.offences)} by the ground truth, {found.expected.lenient} of {found.expected.over:,} "
+        f"reports by a higher limit; {len(judged.missing)} missing, {len(judged.extra)} too many; the air lost "
+        f"{len(judged.unheard):,} of {judged.near:,}",
         f"{spent:.0f} s of CPU, {vehicles_cpu:.0f} of them the vehicles and the air; {memory} MB",
         "the same offences, nothing missing, nothing too many",
         found.exact and bool(found.offences),

@@ -34,6 +34,9 @@ def command() -> None:
 @click.option(
     "--flash", type=click.IntRange(64, 65536), default=2048, show_default=True, help="KiB of its file system."
 )
+@click.option(
+    "--rom", type=click.IntRange(0, 16384), default=0, help="KiB of the ROMFS of its firmware; 0: it has none."
+)
 @click.option("--console", is_flag=True, help="Show what it says.")
 @click.option("--json", "as_json", is_flag=True, help="Say where its port is as one JSON object.")
 def run_(
@@ -46,6 +49,7 @@ def run_(
     at: str,
     heap: int,
     flash: int,
+    rom: int,
     console: bool,
     as_json: bool,
 ) -> None:
@@ -67,6 +71,7 @@ def run_(
             board=board,
             heap=heap * 1024,
             flash=flash * 1024,
+            rom=rom * 1024,
             link=None if link is None else Path(link),
             can=bus,
             bitrate=bitrate,

@@ -102,10 +102,14 @@ def _ask(ssid: str) -> str:
 def _show_plan(
     board: "Board", release: "Release", configuration: "Configuration", image: bytes | None, as_json: bool
 ) -> None:
+    from ..flash.room import ROM_WANTED
+
     boot = {name: len(data) for name, data in release.boot.items()}
     files = {name: len(data) for name, data in release.files.items()} | {"agent.json": len(configuration.data)}
+    images = {"boot": len(release.boot_image), "slot": len(release.image)}
     if as_json:
         said: dict[str, Any] = {"board": board.name, "version": release.version, "boot": boot, "files": files}
+        said |= {"rom": {"wanted": ROM_WANTED, "images": images}}
         click.echo(json.dumps(said | {"firmware": None if image is None else len(image)}))
         return
     if image is not None:
@@ -119,7 +123,10 @@ def _show_plan(
     click.echo(f"{total:>9,}  bytes in {count} files: agent {name}, version {release.version}, for {board.title}")
     click.echo(
         "SLOT is a or b, whichever does not run. What is there already with the same hash is not sent again. Then all\n"
-        "files are compared, the board switches to the slot, restarts, and its hello is waited for."
+        "files are compared, the board switches to the slot, restarts, and its hello is waited for.\n"
+        f"If the board has a ROMFS of {ROM_WANTED // 1024} KiB or more, /SLOT/lib goes there as an image of "
+        f"{images['slot']:,} bytes, and the boot\npart, too, as one of {images['boot']:,}: block by block, compared, "
+        "and run where they lie."
     )
 
 
@@ -129,9 +136,10 @@ def _show_done(port: str, board: "Board", release: "Release", done: "Done", as_j
         return
     for note in done.notes:
         click.echo(f"Note: {note}", err=True)
+    what = "blocks" if done.rom else "files"
     click.echo(
-        f"{done.sent} files sent, {done.copied} copied on the device, {done.kept} were there: slot {done.slot} of "
-        f"{board.title} at {port}"
+        f"{done.sent} {what} sent, {done.copied} copied on the device, {done.kept} were there: slot {done.slot}"
+        f"{' in the ROMFS' if done.rom else ''} of {board.title} at {port}"
     )
     hello = done.hello
     click.echo(f"hello from {hello['agent']}, version {hello['version']}{', in safe mode' if hello['safe'] else ''}")

@@ -78,6 +78,9 @@ def driver(plate: str, office: str, key: str | None, days: int, vehicle: str, er
 
     Who kept to the limits is known to the office under pseudonyms alone, and which those are says only the key that the
     monitors have. It does not go to the office: the pseudonyms of the plate are computed here, for each area and day.
+
+    What is erased is what the office has, in its database and in memory. Logs of brokers, topics of Kafka and tables of
+    Spark keep what they have for as long as they are told to.
     """
     import time
     import urllib.error

@@ -47,6 +47,8 @@ ANNOUNCED = "".join(
 )
 MONITOR_MAX = 6
 """characters of a monitor's name: what a car's frame of a sign has room for"""
+LOG_HOURS = 24
+"""of brokers: no longer than the office keeps who was where"""
 FLOW_S = 60
 COUNTED_M = 150.0
 """metres from a monitor to the middle of a road that it counts on: so far all of it is heard"""
@@ -201,7 +203,8 @@ def _broker(plan: Plan, name: str, graph: ScopeGraph) -> str:
             lines += ["[[neighbour]]", f'name = "{other}"']
         elif other == BROKERS[0] and other != name:
             lines += ["[[neighbour]]", f'name = "{other}"', f'address = "tcp://127.0.0.1:{plan.brokers[other]}"']
-    lines += ["[status]", f'address = "{_status(plan, name)}"', "[log]", f'directory = "{name}.log"']
+    lines += ["[status]", f'address = "{_status(plan, name)}"']
+    lines += ["[log]", f'directory = "{name}.log"', f"max_age_hours = {LOG_HOURS}"]
     return "\n".join([*lines, ""])
 
 

@@ -10,7 +10,7 @@ from ..traffic.tracks import shipped
 from .city import City, DemoError, get
 from .files import GAP_MS, write
 from .judge import read_truth
-from .offences import Offence, expected, found
+from .offences import Expected, Offence, expected, found
 from .show import Show, Summary
 
 __all__ = ["Loaded", "load"]
@@ -22,13 +22,13 @@ class Loaded(NamedTuple):
     summary: Summary
     offences: list[Offence]
     """that the office has"""
-    expected: list[Offence]
+    expected: Expected
     scale: float
     """seconds of the clock that a second of the town took"""
 
     @property
     def exact(self) -> bool:
-        return self.summary.holds and self.offences == self.expected
+        return self.summary.holds and self.offences == self.expected.offences and not self.expected.unjust
 
 
 def load(vehicles: int = 1000, seconds: int = 20, scale: float = 5.0, seed: int = 1, change: bool = True) -> Loaded:
@@ -47,9 +47,9 @@ def load(vehicles: int = 1000, seconds: int = 20, scale: float = 5.0, seed: int 
         took = (time.monotonic() - begun) / (_town_time(folder) - first) * 1000
         summary = show.finish()
         truth = read_truth(folder / "truth.jsonl")
-        rules = get(f"{city.address}/api/limits")["rules"]
+        limits = get(f"{city.address}/api/limits")
         cases = get(f"{city.address}/api/cases")["cases"]
-        want = expected(plan.network, plan.key, truth, show.heard, rules, round(GAP_MS * scale))
+        want = expected(plan.network, plan.key, truth, show.heard, limits, round(GAP_MS * scale))
         return Loaded(summary, found(cases), want, took)
     finally:
         city.stop()

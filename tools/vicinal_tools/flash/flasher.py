@@ -4,6 +4,8 @@
                                                                │                 │
     what went wrong until here: the old agent is started again ┘                 └ or unplugged: goes on where it was
 
+Where the firmware has a ROMFS the staged tree goes there as an image (rom.py), else into files.
+
 The good slot is never written. What is in the other one is no release until all of it is there (slots.py), so that a
 cable may be pulled at any time. A file that is there already with the right hash is not sent; one that the other slot
 has is copied on the device.
@@ -15,7 +17,7 @@ from typing import Any, Protocol
 
 from vicinal_hw.boards import Board
 
-from . import room
+from . import rom, room
 from .configuration import Configuration
 from .errors import DeviceFull, FlashError, NoHello, Unplugged, WrongBoard
 from .link import HOLD, Link
@@ -42,7 +44,8 @@ class Done:
         self.chip = self.firmware = self.slot = self.before = ""
         """`before`: the version that it goes back to, if this one fails"""
         self.sent = self.copied = self.kept = 0
-        """files"""
+        """files; blocks, where they went into a ROMFS"""
+        self.rom = False
         self.bytes = 0
         self.notes: list[str] = []
         self.hello: dict[str, Any] = {}
@@ -74,13 +77,15 @@ def flash(
         try:
             about = link.about()
             _check_board(about, board, done)
-            if (note := room.warning(configuration, about["heap"])) is not None:
+            if (note := room.warning(configuration, about["heap"], about["rom"])) is not None:
                 done.notes.append(note)
             _write_boot(link, release, done, progress)
             slots = link.slots()
             done.slot, kept = slots["other"], slots["good"] or slots["trying"]
             done.before = slots[kept] if kept and kept != slots["other"] else ""
-            _write_slot(link, slots, release, configuration, done, progress)
+            done.rom = bool(slots["rom"])
+            write = _write_rom if done.rom else _write_slot
+            write(link, slots, release, configuration, done, progress)
             progress.step("switching")
             link.run(f"_s.switch({done.slot!r})")
             # Boots that failed were another release's, or another configuration's: these begin anew.
@@ -186,6 +191,38 @@ def _write_slot(
             "stays; give the same command again"
         )
     link.run(f"_s.finish({slot!r}, _r)")
+
+
+def _write_rom(
+    link: Link,
+    slots: dict[str, Any],
+    release: Release,
+    configuration: Configuration,
+    done: Done,
+    progress: Progress,
+) -> None:
+    slot, image = slots["other"], rom.padded(release.image, slots["block"])
+    if len(image) > slots["rom"]:
+        raise FlashError(
+            f"the image of the agent has {len(image):,} bytes, and a slot in the ROMFS of the device {slots['rom']:,}: "
+            "it takes a firmware with a larger partition `romfs`. The old agent stays"
+        )
+    rom.write_boot(link, release.boot_image, slots["block"], slots["boot"])
+    progress.step("looking at what is there")
+    link.run(f"_s.clear({slot!r})")
+    _check_room(link, {}, configuration)
+    progress.total(len(image) + len(configuration.data))
+    progress.step("image for the ROMFS")
+    copied = rom.write(link, slot, image, slots["block"], progress.sent)
+    done.sent, done.copied, done.kept = copied.sent, copied.copied, copied.kept
+    progress.step("agent.json")
+    link.put(f"{slot}/agent.json", configuration.data, progress.sent)
+    done.bytes = link.sent
+    progress.step("comparing")
+    if link.digest(f"{slot}/agent.json") != digest(configuration.data):
+        raise FlashError("agent.json is not what was sent: is the cable bad? The old agent stays")
+    sealed = {"version": release.version, "files": {}, "rom": list(digest(image))}
+    link.run(f"_s.finish({slot!r}, {sealed!r})")
 
 
 def _check_room(link: Link, sizes: dict[str, int], configuration: Configuration) -> None:

@@ -86,10 +86,16 @@ def _digest(path):
     return [size, str(hexlify(digest.digest()), "ascii")]
 """
 _ABOUT = """
-_v = os.statvfs("/"); gc.collect()
+_v = os.statvfs("/")
+try:
+    import vfs
+    _m = vfs.rom_ioctl(2, 0)
+    _m = _m.ioctl(4, 0) * _m.ioctl(5, 0)
+except (ImportError, AttributeError): _m = 0
+gc.collect()
 _fed({"platform": sys.platform, "machine": getattr(sys.implementation, "_machine", ""),
   "version": ".".join([str(n) for n in sys.implementation[1][:3]]), "heap": gc.mem_free(),
-  "room": _v[1] * _v[3], "block": _v[1], "size": _v[1] * _v[2]})
+  "rom": _m, "room": _v[1] * _v[3], "block": _v[1], "size": _v[1] * _v[2]})
 """
 
 
@@ -190,7 +196,9 @@ class Link:
         """Loads what is on the device, which put() has brought if need be."""
         self.run("import slots; _s = slots.Slots()")
         found: dict[str, Any] = self.ask(
-            '{"good": _s.good, "trying": _s.trying, "other": _s.other, "a": _s.version("a"), "b": _s.version("b")}'
+            '{"good": _s.good, "trying": _s.trying, "other": _s.other, "a": _s.version("a"), "b": _s.version("b"), '
+            '"rom": _s.rom.size if _s.rom else 0, "block": _s.rom.block if _s.rom else 0, '
+            '"boot": _s.rom.boot if _s.rom else 0}'
         )
         return found
 

@@ -4,6 +4,8 @@ release = build()
 release.files            {"lib/vicinal/event.mpy": bytes}
 release.boot             {"slots.mpy": bytes, "main.py": bytes}
 release.manifest         {"version", "files": {path: [bytes, sha256]}}
+release.image            the same files as a ROMFS image
+release.boot_image       the boot part as one
 """
 
 import hashlib
@@ -15,12 +17,20 @@ from typing import Any
 
 import vicinal
 
+from ..romfs import image_of
 from ..stage import CompileError, compile_file, stage_agent
 from .errors import FlashError
 
 __all__ = ["Release", "build", "digest"]
 
-MAIN = b"# Written by `vicinal flash`: runs the release of a slot, see slots.mpy.\nimport slots\n\nslots.boot()\n"
+MAIN = b"""# Written by `vicinal flash`: runs the release of a slot, see slots.mpy.
+import sys
+
+sys.path.insert(0, "/rom")  # there it lies in flash, where there is a ROMFS, and else in memory
+import slots
+
+slots.boot()
+"""
 
 
 def digest(data: bytes) -> tuple[int, str]:
@@ -40,6 +50,14 @@ class Release:
     @property
     def manifest(self) -> dict[str, Any]:
         return {"version": self.version, "files": {name: list(found) for name, found in self.digests.items()}}
+
+    @cached_property
+    def image(self) -> bytes:
+        return image_of(self.files)
+
+    @cached_property
+    def boot_image(self) -> bytes:
+        return image_of({name: data for name, data in self.boot.items() if name != "main.py"})
 
     @property
     def size(self) -> int:

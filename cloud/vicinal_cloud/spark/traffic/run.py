@@ -260,17 +260,22 @@ def _sql(text: str) -> Any:
     return functions.expr(text)
 
 
-def events_of(reader: Any, options: dict[str, str]) -> "DataFrame":
-    """Of spark.read or spark.readStream. With the option `kafka`, of a topic (kafka.py), else of logs (source.py)."""
-    if "kafka" in options:
-        from ..kafka import events
+def _all_of(spark: "SparkSession", options: dict[str, str]) -> "DataFrame":
+    """With the option `kafka`, of a topic (kafka.py), else of logs (events.py)."""
+    from .. import kafka
+    from ..events import events
 
-        return events(reader, options, EVENTS)
-    reader = reader.format("vicinal").schema(EVENTS)
-    for name, value in options.items():
-        reader = reader.option(name, value)
-    found: DataFrame = reader.load()
-    return found
+    return kafka.events(spark.read, options, EVENTS) if "kafka" in options else events(spark, EVENTS, **options)
+
+
+def _stream_of(spark: "SparkSession", options: dict[str, str]) -> "DataFrame":
+    """As `_all_of`; of logs by source.py."""
+    from .. import kafka
+
+    reader = spark.readStream
+    if "kafka" in options:
+        return kafka.events(reader, options, EVENTS)
+    return reader.format("vicinal").schema(EVENTS).options(**options).load()
 
 
 def batch(
@@ -286,7 +291,7 @@ def batch(
     try:
         if tables.store.batch >= 0:
             raise VicinalError(f"{out} has tables already: a batch begins with none")
-        tables.ingest(events_of(spark.read, options), 0)
+        tables.ingest(_all_of(spark, options), 0)
         tables.refresh(ended=True)
         counts: dict[str, int] = tables.store.notes["counts"]
         return counts
@@ -311,7 +316,7 @@ def stream(
     # A backlog of millions is read in many batches, each small.
     options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(MOST), **options}
     small = int(options["maxOffsetsPerTrigger"]) <= MOST
-    events = events_of(spark.readStream, options)
+    events = _stream_of(spark, options)
     return (
         events.writeStream.foreachBatch(lambda frame, number: tables.ingest(frame, number, small))
         .option("checkpointLocation", str(where))

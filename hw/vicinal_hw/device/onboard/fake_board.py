@@ -3,7 +3,8 @@
     micropython fake_board.py CHIP CAUSE HEAP WRITES START        START: main, prompt or raw
 
 From here on there is nothing of the host's but its sockets: the root is a littlefs, `machine`, `bluetooth`, `network`
-and `esp32` are fakes, and so are the names of the platform in `sys`. The fakes lie in the heap, which is made so much
+and `esp32` are fakes, and so are the names of the platform in `sys` and, of a device with rom.bin, `vfs.rom_ioctl`
+(fake_rom.py). The fakes lie in the heap, which is made so much
 larger: what is left is HEAP bytes. boot.py and main.py are run if they are there, then comes the prompt (fake_repl.py).
 """
 
@@ -63,6 +64,16 @@ class Time:
 def _mount() -> None:
     for name in ("vfs", "journal"):
         fake_esp32.partitions[name] = fake_flash.FileBlocks(f"{name}.bin")
+    modules = _real_sys.modules
+    try:
+        size = os.stat("rom.bin")[6]
+    except OSError:
+        size = 0
+    if size:
+        import fake_rom
+
+        fake_rom.open_("rom.bin", size)
+        modules["vfs"] = fake_rom.Vfs()
     flash = fake_esp32.partitions["vfs"]
     try:
         system = vfs.VfsLfs2(flash)
@@ -72,7 +83,7 @@ def _mount() -> None:
     vfs.umount("/")
     vfs.mount(system, "/")
     os.chdir("/")
-    _real_sys.path[:] = ["", ".frozen", "/lib"]
+    _real_sys.path[:] = ["", ".frozen", "/lib"] + (fake_rom.mount() if size else [])
 
 
 def _prepare() -> "tuple[int, str]":

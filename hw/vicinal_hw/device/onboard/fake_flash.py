@@ -7,10 +7,10 @@ import fake_host as _host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
 SIZE = 4096
-_SYNC, _COUNT, _BLOCK_SIZE, _ERASE = 3, 4, 5, 6
+COUNT, BLOCK_SIZE, ERASE = 4, 5, 6
 writes_left = -1
 """until the power goes; -1: it stays"""
 
@@ -30,11 +30,9 @@ class FileBlocks:
             self._erase(number)
             offset = 0
         self._file.seek(number * SIZE + offset)
-        if _power_goes():
+        if power_goes():
             self._file.write(memoryview(data)[: len(data) // 2])
-            _host.tell(b"C")
-            while True:
-                _host.serve(1000)
+            power_off()
         self._file.write(data)
 
     def _erase(self, number: int) -> None:
@@ -44,16 +42,22 @@ class FileBlocks:
             self._file.write(blank)
 
     def ioctl(self, what: int, value: int) -> "int | None":
-        if what == _COUNT:
+        if what == COUNT:
             return self.count
-        if what == _BLOCK_SIZE:
+        if what == BLOCK_SIZE:
             return SIZE
-        if what == _ERASE:
+        if what == ERASE:
             self._erase(value)
         return 0
 
 
-def _power_goes() -> bool:
+def power_off() -> "NoReturn":
+    _host.tell(b"C")
+    while True:
+        _host.serve(1000)
+
+
+def power_goes() -> bool:
     global writes_left
     if writes_left < 0:
         return False
