@@ -126,6 +126,7 @@ class _Api:
     async def live(self, request: Request) -> Response:
         if self.audience.full:
             return PlainResponse({"error": f"{self.audience.pages} pages look on already"}, 503)
+        self.office.store.check()  # who begins to look on is told so; a stream could only end
         head = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(self.audience.stream(), media_type="text/event-stream", headers=head)
 

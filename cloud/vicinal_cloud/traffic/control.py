@@ -274,14 +274,16 @@ class TrafficControl:
         case = self._cases[stretch.number] = case_of(stretch, self.settings.tariff, steps)
         self._changes.cases.append(case)
 
-    def handle_timeout(self, now: int) -> list[Case]:
-        """The cases that are fined now: nothing can be added to them any more."""
-        self._seen.forget(now)
-        before = now - self.settings.rules.late_ms - NEAR_MS
+    def handle_timeout(self, now: int, heard: int | None = None) -> list[Case]:
+        """The cases that are fined now: nothing can be added to them any more, as all is known that was received until
+        `heard`, or until now."""
+        until = now if heard is None else heard
+        self._seen.forget(until)
+        before = until - self.settings.rules.late_ms - NEAR_MS
         self.whereabouts.forget(before)
         self.measured.forget(before)
         found = []
-        for stretch in self.stretches.finished(now):
+        for stretch in self.stretches.finished(until):
             case = self._cases.pop(stretch.number)
             if case.state == "open":
                 case = fined(case, now)

@@ -19,12 +19,13 @@ from typing import Any
 from vicinal.control import SUBJECT, Answer, from_event
 from vicinal.errors import RemoteProtocolError, VicinalError
 
-from ..broker.client import Advertisement, Client, Delivery, Subscription, connect
+from ..broker.client import Advertisement, Client, Delivery, Refused, Subscription, connect
 from ..broker.dial import CannotConnect
 from ..broker.tokens import read_token
 from .cases import Case
 from .config import Config
 from .control import TrafficControl, no_changes
+from .following import Following
 from .limits import Hours, Rule
 from .paths import Path, Paths, hops_of
 from .progress import Progress
@@ -67,10 +68,10 @@ class Office:
         self.progress = Progress()
         self._unsaved = no_changes()
         self._unsaved_signs: set[str] = set()
-        self._saved_offset: int | None = None
+        self._saved_offset: int | None = store.offset()
         self._may_listen = asyncio.Event()
         self._may_listen.set()
-        self._offset: int | None = None
+        self.following = Following(store.offset(), store.mark())
         self._client: Client | None = None
         self._asking: Advertisement | None = None
         self._showing: Advertisement | None = None
@@ -89,14 +90,12 @@ class Office:
 
     async def start(self) -> None:
         """Returns when the overlay is there and it is known what is wanted of it."""
-        client = self._client = await self._connect()
-        self._asking = await client.advertise(f"subject = '{SUBJECT}'", self.config.scopes)
-        self._showing = await client.advertise(f"subject = '{DISPLAY}'", self.config.scopes)
+        await self._reconnect()
+        events = await self.following.begin(self._subscribe, self._reconnect)
+        client = self._client
+        assert client is not None
         answers = await client.subscribe(
             f"subject = '{SUBJECT}' AND Type = {Answer.type} AND RequestProducer = '{self.config.name}'"
-        )
-        events = await client.subscribe(
-            WANTED, self.config.scopes, durable=self.config.name, offset=self.store.offset()
         )
         live = await client.subscribe(WANTED, self.config.scopes)
         self.connected = True
@@ -108,6 +107,17 @@ class Office:
             self.watch.run(),
         )  # fmt: skip
         self._tasks = [loop.create_task(part) for part in parts]
+
+    async def _reconnect(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+        client = self._client = await self._connect()
+        self._asking = await client.advertise(f"subject = '{SUBJECT}'", self.config.scopes)
+        self._showing = await client.advertise(f"subject = '{DISPLAY}'", self.config.scopes)
+
+    async def _subscribe(self, offset: int | None) -> Subscription:
+        assert self._client is not None
+        return await self._client.subscribe(WANTED, self.config.scopes, durable=self.config.name, offset=offset)
 
     async def _connect(self) -> Client:
         wait, file = FIRST_RETRY, self.config.token
@@ -147,9 +157,13 @@ class Office:
     # Events
 
     async def _listen(self, events: Subscription) -> None:
-        async for delivery in events:
-            await self._may_listen.wait()
-            self.take(delivery)
+        while True:
+            try:
+                async for delivery in events:
+                    await self._may_listen.wait()
+                    self.take(delivery)
+            except Refused as error:  # the broker came back without what we had heard of it
+                events = await self.following.anew(self._subscribe, str(error))
 
     async def _look_on(self, live: Subscription) -> None:
         """What comes from a log has no trail: which brokers an event went through is heard here, while it does."""
@@ -158,16 +172,17 @@ class Office:
 
     def take(self, delivery: Delivery) -> str:
         """As the next of the log."""
-        verdict = self.receive(delivery)
         self.progress.heard(_stored(delivery), self.now())
-        return verdict
+        return self.receive(delivery)
 
     def receive(self, delivery: Delivery) -> str:
-        """It is judged by when the broker had it: how long it waited there is not the vehicle's."""
+        """It is judged by when the broker had it: how long it waited there is not the vehicle's. "again": it may have
+        been heard in another log."""
+        stored = _stored(delivery)
+        if not self.following.heard(delivery, stored):
+            return "again"
         event, monitor = delivery.event, monitor_of(delivery.event.producer)
-        verdict = self.control.receive(event, monitor, _stored(delivery))
-        if delivery.offset is not None:
-            self._offset = delivery.offset + 1
+        verdict = self.control.receive(event, monitor, stored)
         by_subject = self.heard.setdefault(monitor, {})
         by_subject[event.subject] = by_subject.get(event.subject, 0) + 1
         vehicle, seq = event.attrs.get("OriginProducer", event.producer), event.attrs.get("OriginSeq", event.seq)
@@ -252,18 +267,18 @@ class Office:
     def _pass_time(self, now: int) -> None:
         """What was heard while it is behind may not be all: nothing is final then."""
         if self.behind is None:
-            self.control.handle_timeout(self.progress.until(now))
+            self.control.handle_timeout(now, self.progress.until(now))
         self._save()
 
     def _save(self) -> None:
         """All that has changed, with how far it was heard. What raises StoreAway is kept for the next time."""
         changes = self._unsaved = self._unsaved.then(self.control.changes())
-        if not changes and not self._unsaved_signs and self._offset == self._saved_offset:
-            if self.behind is None:
-                return
+        offset, mark = self.following.offset, self.following.mark
+        if not changes and not self._unsaved_signs and offset == self._saved_offset and self.behind is None:
+            return
         signs = [(name, sign.shown, sign.standing) for name in self._unsaved_signs for sign in [self.signs.signs[name]]]
         try:
-            self.store.save(changes, self._offset, signs)
+            self.store.save(changes, offset, signs, mark)
         except StoreAway as error:
             if self.behind is None:
                 _log.warning("%s: what is heard is saved when it is there again", error)
@@ -273,7 +288,7 @@ class Office:
         if self.behind is not None:
             _log.info("the database is there again: all is saved")
             self.progress.connected(self.now())
-        self.behind, self._unsaved, self._saved_offset = None, no_changes(), self._offset
+        self.behind, self._unsaved, self._saved_offset = None, no_changes(), offset
         self._unsaved_signs.clear()
         self._may_listen.set()
         for number in [*[old for old, _ in changes.merged], *changes.rewritten]:
@@ -344,7 +359,8 @@ class Office:
         return {
             "control": self.control.accounts(),
             "heard": self.heard,
-            "offset": self._offset,
+            "offset": self.following.offset,
+            "again": self.following.again,
             "behind": self.behind,
             "latency_ms": self.paths.latency(),
         }

@@ -25,6 +25,7 @@ from vicinal.errors import LocalProtocolError
 from . import rows, tables
 from .cases import Case, Step, moved
 from .control import Changes, Quarantined, TrafficControl
+from .following import Mark
 from .limits import Rule
 from .posted import Shown
 from .sifting import sifted
@@ -143,21 +144,25 @@ class Store:
 
     # What the core has changed
 
-    def save(self, changes: Changes, offset: int | None = None, signs: Iterable[Sign] = ()) -> None:
+    def save(
+        self, changes: Changes, offset: int | None = None, signs: Iterable[Sign] = (), mark: Mark | None = None
+    ) -> None:
         """What the database refuses is in quarantine then, and the rest is saved (sifting.py)."""
         try:
-            self._save(changes, offset, signs)
+            self._save(changes, offset, signs, mark)
         except StoreRefused as error:
             _log.warning("%s: what it refuses goes into quarantine", error)
-            self._save(sifted(changes, self._refused), offset, signs)
+            self._save(sifted(changes, self._refused), offset, signs, mark)
 
-    def _save(self, changes: Changes, offset: int | None, signs: Iterable[Sign]) -> None:
+    def _save(self, changes: Changes, offset: int | None, signs: Iterable[Sign], mark: Mark | None) -> None:
         with self._writing() as connection:
             rows.write(connection, changes)
             for sign in signs:
                 rows.write_sign(connection, *sign)
             if offset is not None:
                 rows.put(connection, "offset", offset)
+            for name, value in () if mark is None else mark._asdict().items():
+                rows.put(connection, f"mark {name}", value)
 
     def _refused(self, changes: Changes) -> str:
         """Why, if these alone would be; nothing is changed."""
@@ -171,6 +176,11 @@ class Store:
 
     def offset(self) -> int | None:
         return self._get("offset")
+
+    def mark(self) -> Mark | None:
+        """Of the event before the offset; none in a database that is older than marks."""
+        found = [self._get(f"mark {name}") for name in Mark._fields]
+        return None if None in found else Mark(*[value or 0 for value in found])
 
     def restore(self, control: TrafficControl) -> None:
         """Limits that were set and shown, and cases that were open, from before a restart. Void ones too: those to
@@ -337,8 +347,8 @@ class Store:
             vehicles = {one.vehicle for number in numbers for one in rows.evidence_of(connection, number)}
             for number in numbers:
                 rows.forget_case(connection, number)
-        sightings, quarantine = counts
-        return Removed(sightings, quarantine, tuple(numbers), frozenset(vehicles))
+        seen, quarantined = counts
+        return Removed(seen, quarantined, tuple(numbers), frozenset(vehicles))
 
     def _get(self, key: str) -> int | None:
         with self._reading() as connection:

@@ -114,6 +114,24 @@ def test_a_column_that_is_new(tmp_path: Path) -> None:
     assert sorted((row["seq"], row["note"]) for row in table.to_pylist()) == [(1, None), (2, "x")]
 
 
+def test_small_batches_are_written_without_spark(tmp_path: Path) -> None:
+    """As `vicinal spark ingest` does with each: all that a position has, and what comes from Spark beside it."""
+    from vicinal_cloud.spark.traffic.reports import JUDGED
+
+    kinds = {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64(), "boolean": pa.bool_()}
+    kinds["timestamp"] = pa.timestamp("us", "UTC")
+    columns = {name: pa.nulls(1, kinds[kind]) for name, kind in (part.split() for part in JUDGED.split(", "))}
+    columns |= {"seq": pa.array([7]), "day": pa.array(["d"]), "area": pa.array(["a"])}
+    with Store(tmp_path, "q", delta=True) as found:
+        found.commit(0, {"positions": pa.table(columns)})
+        found.commit(1, {"positions": pa.table({**columns, "seq": pa.array([8])})})
+    table = deltalake.DeltaTable(str(tmp_path / "positions")).to_pyarrow_table()
+    assert sorted(table.column("seq").to_pylist()) == [7, 8]
+    assert set(table.schema.names) == set(columns)
+    with pytest.raises(VicinalError, match="column 'x' is list"), Store(tmp_path / "other", "q", delta=True) as found:
+        found.commit(0, {"t": pa.table({"x": [[1]], "day": ["d"], "area": ["a"]})})
+
+
 class Killed(BaseException):
     pass
 

@@ -107,15 +107,19 @@ class Town:
 @pytest.mark.slow
 @pytest.mark.skipif(not KILLS, reason="each start of Spark takes long: make soak, or VICINAL_SPARK_KILLS=2")
 @pytest.mark.xdist_group("spark")
-def test_killed_at_random_the_tables_are_the_truth(tmp_path: Path) -> None:
+@pytest.mark.parametrize("derived", [False, True])
+def test_killed_at_random_the_tables_are_the_truth(tmp_path: Path, derived: bool) -> None:
+    """Positions alone, whose batches are quick; and with all that follows from them, refreshed with each batch."""
     chance = random.Random(9)
     cars = Town(tmp_path)
-    share = len(cars.events) // (3 * KILLS + 1)
+    kills = max(2, KILLS // 4) if derived else KILLS
+    what = ("--refresh", "0") if derived else ("--positions-only",)
+    share = len(cars.events) // (3 * kills + 1)
     out = tmp_path / "tables"
     try:
-        for kill in range(KILLS):
+        for kill in range(kills):
             cars.publish(share)
-            running = Ingest(cars.broker.address, out, "--most", str(share // 3), "--positions-only")
+            running = Ingest(cars.broker.address, out, "--most", str(share // 3), *what)
             try:
                 # Anywhere: before the first batch, and in the middle of any of its steps.
                 if chance.random() < 0.85:
@@ -125,15 +129,38 @@ def test_killed_at_random_the_tables_are_the_truth(tmp_path: Path) -> None:
                         cars.kill_broker()
                         cars.publish(share)
                         running.wait_for(len(running.batches) + 1)
-                time.sleep(chance.uniform(0, 1.5))
+                # A refresh takes some seconds, a batch of positions some tenths of one.
+                time.sleep(chance.uniform(0, 8 if derived else 1.5))
             finally:
                 running.kill()
         cars.publish(len(cars.events))
-        last = Ingest(cars.broker.address, out, "--once", "--positions-only")
+        last = Ingest(cars.broker.address, out, "--once", *what)
         assert last.process.wait(PATIENCE) == 0, last.process.stderr.read() if last.process.stderr else ""
+        if derived:
+            at_once = [*COMMAND, "spark", "traffic", "--brokers", cars.broker.address, "--master", "local[2]"]
+            subprocess.run([*at_once, "--out", str(tmp_path / "again")], check=True, capture_output=True)
     finally:
         cars.brokers.stop()
     check(out, cars.events)
+    if derived:
+        same(out, tmp_path / "again")
+
+
+def same(out: Path, other: Path) -> None:
+    """What follows from positions is what a batch makes of the same log."""
+    from vicinal_cloud.spark.traffic.reading import read
+    from vicinal_cloud.spark.traffic.run import DERIVED
+
+    (_, found), (_, wanted) = read(out, *DERIVED), read(other, *DERIVED)
+    assert len(wanted["trips"])
+    assert len(wanted["offences"])
+    for name in DERIVED:
+        columns = sorted(wanted[name].columns)
+        assert rows(found[name], columns) == rows(wanted[name], columns), name
+
+
+def rows(frame: Any, columns: list[str]) -> list[str]:
+    return sorted(map(str, frame.reindex(columns=columns).itertuples(index=False)))
 
 
 def check(out: Path, events: list[Event]) -> None:
@@ -146,5 +173,5 @@ def check(out: Path, events: list[Event]) -> None:
     state = json.loads((out / "_vicinal" / "state.json").read_text())
     assert state["notes"]["counts"]["read"] == state["notes"]["counts"]["position"] == len(events)
     assert not [one for one in out.rglob("*.parquet") if one.stat().st_size == 0]
-    on_disk = {one.relative_to(out).as_posix() for one in (out / "positions").rglob("*.parquet")}
-    assert on_disk == set(state["files"]["positions"])
+    for name, files in state["files"].items():
+        assert {one.relative_to(out).as_posix() for one in (out / name).rglob("*.parquet")} == set(files)

@@ -1,12 +1,15 @@
 """Spark's offences are those of the office of traffic control: the same log through both."""
 
 import json
+import math
 import random
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cloud.traffic.world import LAT, LON, NOW, network
+from cloud.traffic.world import LAT, LON, NOW, Bureau, network
 
 pytest.importorskip("pyspark")
 
@@ -18,6 +21,7 @@ from vicinal_cloud.spark.traffic.rules import read_limits
 from vicinal_cloud.spark.traffic.run import Tables, batch
 from vicinal_cloud.traffic import Settings, TrafficControl
 from vicinal_cloud.traffic.limits import Hours, Rule
+from vicinal_cloud.traffic.posted import Shown
 from vicinal_cloud.traffic.reports import monitor_of
 
 BORDER = LAT + 27_000
@@ -28,6 +32,7 @@ RULES = [
     Rule("town", 60, NOW + 50_000, None, "operator"),
     Rule("centre", 35, NOW + 70_000, Hours.parse("20:27-20:29"), "council", NOW + 90_000),
 ]
+SHOWN = (Shown("m1", 20, NOW + 45_000), Shown("m2", 20, NOW + 60_000), Shown("m3", 60, NOW + 50_000))
 
 
 class Roadside:
@@ -80,6 +85,8 @@ def office_of(log: Path) -> list[tuple[Any, ...]]:
     control = TrafficControl(network())
     for rule in RULES:
         control.limits.add(rule)
+    for sign in SHOWN:
+        control.sign_shows(*sign)
     reader = LogReader(log)
     records, _ = reader.read(0, 1 << 20)
     events = [(event_of(record), record.time) for record in records]
@@ -116,10 +123,10 @@ def spark_of(out: Path) -> list[tuple[Any, ...]]:
 
 def places() -> Places:
     town = network()
-    limits = read_limits(town)
+    limits, _ = read_limits(town)
     for rule in RULES:
         limits.add(rule)
-    return Places(town, limits)
+    return Places(town, limits, SHOWN)
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +151,7 @@ def test_the_same_log_gives_the_same_offences(ready: Any, tmp_path: Path) -> Non
     assert len(wanted) > 300
     assert {one[-1] for one in wanted} == {"vehicle", "monitor"}
     assert {one[8] for one in wanted} == {"town", "centre"}
+    assert any("not yet" in one[7] for one in wanted)
 
 
 def test_a_speed_is_judged_where_it_was_said(ready: Any, tmp_path: Path) -> None:
@@ -242,12 +250,72 @@ def test_limits_have_the_form_of_the_office(tmp_path: Path) -> None:
         control.limits.add(rule)
     rules = [{**one._asdict(), "hours": one.hours and str(one.hours)} for one in control.limits.rules()]
     file = tmp_path / "limits.json"
-    for text in ({"areas": [], "rules": rules}, rules):
+    signs = [one._asdict() for one in SHOWN]
+    for text, shown in (({"rules": rules, "shown": signs}, SHOWN), ({"rules": rules}, None), (rules, None)):
         file.write_text(json.dumps(text))
-        limits = read_limits(network(), file)
+        limits, known = read_limits(network(), file)
+        assert known == shown
         for area in network().areas:
             for at in range(NOW - 5000, NOW + 200_000, 500):
                 assert limits.in_force(area, at) == control.limits.in_force(area, at)
+
+
+def test_limits_set_at_the_office_are_followed(capsys: pytest.CaptureFixture[str]) -> None:
+    """By its address, as it sets and ends them; while it is away those of before hold."""
+    from vicinal_tools.spark._tables import limits_of
+
+    bureau = Bureau()
+
+    class Door(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer = bureau.pages.get(self.path)
+            self.send_response(answer.status_code)
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        def log_message(self, *what: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Door)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        town = network()
+        known = limits_of(Places(town, *read_limits(town, address)), address)
+        assert known is not None
+        assert bureau.post("/api/limits", area="centre", value=20, who="council", hours="20:00-21:00")[0] == 201
+        bureau.office.control.sign_shows("m1", 20, NOW + 5)
+        limits, shown = known()
+        assert limits.in_force("centre", NOW + 5) == bureau.office.control.limits.in_force("centre", NOW + 5)
+        assert limits.in_force("centre", NOW + 5) == (20, "centre", "council, 20:00-21:00")
+        assert shown == tuple(bureau.office.control.posted.history()) == (Shown("m1", 20, NOW + 5),)
+    finally:
+        server.shutdown()
+        server.server_close()
+        bureau.close()
+    for _ in range(2):
+        assert known() == (limits, shown)
+    assert capsys.readouterr().err.count("the limits of before hold on") == 1
+
+
+def test_where_nothing_is_known_of_signs_a_limit_counts_when_it_is_set() -> None:
+    import pandas as pd
+
+    from vicinal_cloud.spark.traffic.offences import _of_driver
+
+    limits, _ = read_limits(network())
+    limits.add(Rule("centre", 20, NOW, None, "council"))
+    row = {"day": "d", "who": "plate A", "vehicle_id": "a", "seq": 1, "monitor": "m1", "ms": NOW + 1, "received": NOW}
+    row |= {"speed_kmh": 27.0, "plate": "A", "log": "l", "log_offset": 0, "lat_deg": math.nan, "lon_deg": math.nan}
+    for shown, wanted in (
+        (None, [20]),
+        ((), []),
+        ((Shown("m1", 20, NOW + 1),), [20]),
+        ((Shown("m1", 20, NOW + 2),), []),
+    ):
+        town = Places(network(), limits, shown)
+        found = _of_driver(pd.DataFrame([row]), town, Settings(reach_m=100))
+        assert list(found["limit_kmh"]) == wanted
 
 
 @pytest.mark.parametrize(
@@ -260,6 +328,8 @@ def test_limits_have_the_form_of_the_office(tmp_path: Path) -> None:
         ("[7]", "rule 0: want an object"),
         ("{", r"limits\.json"),
         ('{"rules": 7}', "/api/limits"),
+        ('{"rules": [], "shown": 7}', "/api/limits"),
+        ('{"rules": [], "shown": [{"monitor": "m1"}]}', "shown 0: it has no 'value'"),
     ],
 )
 def test_rules_that_are_wrong_are_named(tmp_path: Path, text: str, why: str) -> None:

@@ -61,7 +61,8 @@ def test_a_call_that_cannot_be_kept_is_answered_with_503_and_changes_nothing() -
     ):
         status, answer = made.post(path, **body)
         assert (status, "the server closed the connection" in answer["error"]) == (503, True), answer
-    assert made.pages.get("/api/cases").status_code == 503
+    for page in ("/api/cases", "/api/live", "/api/accounts", "/api/quarantine", f"/api/at?time={NOW}"):
+        assert made.pages.get(page).status_code == 503, page
     assert made.pages.get("/api/state").json()["areas"][0]["limit"] == 50
     database.away = False
     made.office._save()
@@ -89,6 +90,24 @@ def test_what_is_changed_when_the_database_goes_away_is_told_and_kept_later() ->
     database.away = False
     made.office._save()
     assert made.store.case(1).state == "void"
+    made.close()
+
+
+def test_when_a_part_of_the_office_dies_what_was_heard_is_saved_at_its_end() -> None:
+    made = Bureau()
+    made.hear(speed(57.0, NOW), NOW)
+
+    def die(*_: Any) -> Any:
+        raise RuntimeError("a bug")
+
+    made.office.control.handle_timeout = die  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError):
+        made.office._pass_time(NOW)
+    made.hear(speed(58.0, NOW + 1000), NOW + 1000)  # until the others are told to end
+    made.hands.close = lambda: asyncio.sleep(0)
+    asyncio.run(made.office.stop())
+    assert [case.reports for case in made.store.cases()] == [2]
+    assert made.store.offset() == 2
     made.close()
 
 

@@ -5,6 +5,7 @@ The monitors are played by clients of the overlay that do what a monitor's gatew
 
 import asyncio
 import json
+import shutil
 import subprocess
 import time
 import urllib.error
@@ -196,6 +197,80 @@ def test_what_came_in_time_while_it_was_away_is_not_late(office: OfficeProcess) 
     asyncio.run(work())
     found = office.get("/api/accounts")["control"]
     assert (found["over"], found["quarantined"]) == (1, {"late": 1})
+
+
+@pytest.mark.parametrize("already", [0, 1, 2, 5])
+def test_an_old_database_with_a_new_broker_begins_anew(tmp_path: Path, already: int) -> None:
+    """Whether the new log is shorter than what was heard of the old one, as long, or longer; and it says so."""
+    brokers = Brokers(tmp_path)
+    b1 = brokers.start("b1", log=True)
+    made = OfficeProcess(tmp_path, b1.address)
+
+    async def say(count: int, first: float) -> None:
+        async with monitor("m1", b1.address) as m1:
+            for place in range(count):
+                await m1.say("Speed", speed(first + place))
+
+    def speeds() -> list[float]:
+        return sorted(one["speed"] for one in made.get("/api/cases/1")["evidence"])
+
+    try:
+        made.start()
+        asyncio.run(say(2, 57.0))
+        asyncio.run(until(lambda: made.get("/api/accounts")["offset"] == 2, "both"))
+        assert made.stop() == 0
+        database = (tmp_path / "traffic.sqlite").read_bytes()
+        b1.kill()
+        shutil.rmtree(tmp_path / "b1.log")
+        b1 = brokers.start("b1", log=True, listen=b1.address)
+        if already:  # somebody has used the new broker with another database
+            (tmp_path / "traffic.sqlite").unlink()
+            made.start()
+            asyncio.run(say(already, 67.0))
+            asyncio.run(until(lambda: made.get("/api/accounts")["offset"] == already, "those"))
+            assert made.stop() == 0
+            (tmp_path / "traffic.sqlite").write_bytes(database)
+        made.start()
+        asyncio.run(say(1, 87.0))
+        wanted = [57.0, 58.0, *[67.0 + place for place in range(already)], 87.0]
+        asyncio.run(until(lambda: speeds() == wanted, "all of them"))
+        assert made.stop() == 0
+        said = (tmp_path / "office.txt").read_text()
+        assert said.count("the broker's log is another one") == 1, said
+        made.start()  # now it is the same
+        asyncio.run(say(1, 88.0))
+        asyncio.run(until(lambda: speeds() == [*wanted, 88.0], "the last"))
+        assert (tmp_path / "office.txt").read_text().count("the broker's log is another one") == 1
+        assert made.get("/api/accounts")["again"] == 0
+    finally:
+        made.stop()
+        brokers.stop()
+
+
+def test_a_broker_that_loses_its_log_while_the_office_runs(tmp_path: Path) -> None:
+    brokers = Brokers(tmp_path)
+    b1 = brokers.start("b1", log=True)
+    made = OfficeProcess(tmp_path, b1.address)
+
+    async def work() -> None:
+        nonlocal b1
+        async with monitor("m1", b1.address) as m1:
+            await m1.say("Speed", speed(57.0))
+            await until(lambda: made.get("/api/accounts")["offset"] == 1, "one")
+            b1.kill()
+            shutil.rmtree(tmp_path / "b1.log")
+            b1 = brokers.start("b1", log=True, listen=b1.address)
+            await until(lambda: len(b1.status()["log"]["durable"]) == 1, "it is there again")
+            await m1.say("Speed", speed(58.0))
+            await until(lambda: [one["reports"] for one in made.get("/api/cases")["cases"]] == [2], "both")
+
+    try:
+        made.start()
+        asyncio.run(work())
+        assert made.stop() == 0
+    finally:
+        made.stop()
+        brokers.stop()
 
 
 def test_pages_and_what_they_refuse(office: OfficeProcess) -> None:

@@ -53,6 +53,7 @@ SAID = st.lists(
     max_size=30,
     unique=True,
 )
+CHANCES = st.integers(0, 1 << 32).map(random.Random)
 
 
 def model(said: list[Heard]) -> list[Any]:
@@ -97,7 +98,7 @@ def details(made: TrafficControl) -> list[Any]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(SAID, st.randoms(use_true_random=False))
+@given(SAID, CHANCES)
 @example([Heard("Speed", "A1", 0, "m1", 45), Heard("Location", "A1", 0, "m1", TOWN)], random.Random(1))
 def test_the_order_of_reports_says_nothing(said: list[Heard], chance: random.Random) -> None:
     ways = [sorted(said), sorted(said, reverse=True), chance.sample(said, len(said))]
@@ -116,7 +117,7 @@ def test_the_order_of_reports_says_nothing(said: list[Heard], chance: random.Ran
 
 
 @settings(max_examples=100, deadline=None)
-@given(SAID, st.randoms(use_true_random=False))
+@given(SAID, CHANCES)
 def test_what_is_kept_is_what_is_known(said: list[Heard], chance: random.Random) -> None:
     """Whenever it is saved, or cannot be and is kept until it can; with restarts in between, and cases made void."""
     store, made, unsaved = Store(), control(gap_ms=GAP, late_ms=100_000), no_changes()

@@ -31,6 +31,7 @@ def test_what_the_broker_had_in_time_is_not_late_however_long_the_office_was_awa
     assert [one[6] for one in offences(made)] == ["open"]
     made.pass_time(back + 4 + QUIET_MS)
     assert [(one[3], one[6], one[7]) for one in offences(made)] == [(2, "fined", NOW + 1100)]
+    assert made.store.case(1).steps[-1].time == back + 4 + QUIET_MS  # that is when it was done
     made.close()
 
 

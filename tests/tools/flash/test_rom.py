@@ -199,7 +199,7 @@ def test_interrupted_at_random_points_and_resumed(
     new_of = changed if whole else stand_in
     configuration = config_of(tmp_path)
     resumed = pulls = 0
-    with make(tmp_path) as device:
+    with make(tmp_path, ROM + 64 * KIB) as device:
         device.wait_for(">>> ")
         flash(device, new_of(built, "0"), configuration)
         confirm(device)

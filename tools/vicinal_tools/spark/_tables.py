@@ -14,7 +14,8 @@ from ..overlay import Failed
 
 if TYPE_CHECKING:
     from vicinal_cloud.spark.traffic.places import Places
-    from vicinal_cloud.traffic import Limits, Settings
+    from vicinal_cloud.spark.traffic.rules import Known
+    from vicinal_cloud.traffic import Settings
 
 __all__ = ["is_delta", "limits_of", "office_of", "places_of", "progress", "settings_of", "source_of", "source_options"]
 
@@ -150,15 +151,15 @@ def office_of(gap_ms: int, late_ms: int) -> "Settings":
     return Settings(rules=Rules(late_ms=late_ms), gap_ms=gap_ms)
 
 
-def limits_of(places: "Places", rules: str | None) -> "Callable[[], Limits] | None":
+def limits_of(places: "Places", rules: str | None) -> "Callable[[], Known] | None":
     """Those that hold when it is asked. While they cannot be read those of before hold, which is said once."""
     if rules is None:
         return None
-    from vicinal_cloud.spark.traffic.rules import read_limits
+    from vicinal_cloud.spark.traffic.rules import Known, read_limits
 
-    known, problem = places.limits, ""
+    known, problem = Known(places.limits, places.shown), ""
 
-    def limits() -> "Limits":
+    def limits() -> "Known":
         nonlocal known, problem
         try:
             known, now = read_limits(places.network, rules), ""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vicinal.errors import VicinalError
@@ -27,6 +28,7 @@ LOG = "_delta_log"
 _CHECKPOINT_EVERY = 50
 _PARTITIONS = ("day", "area")
 _SPARKS = b"org.apache.spark.sql.parquet.row.metadata"
+_WORDS = {"string": "string", "large_string": "string", "int64": "long", "double": "double", "bool": "boolean"}
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -107,11 +109,25 @@ class DeltaLog:
 
 
 def _schema(file: Path) -> str:
-    """Spark's own words for it, which are Delta's, with the columns that are in the path."""
-    found = json.loads(pq.read_metadata(file).metadata[_SPARKS])
-    fields = [*found["fields"], *({"name": name, "type": "string"} for name in _PARTITIONS)]
-    wanted = [{"name": one["name"], "type": one["type"], "nullable": True, "metadata": {}} for one in fields]
-    return json.dumps({"type": "struct", "fields": wanted})
+    """Spark's own words for it, which are Delta's, with the columns that are in the path; of a file that was written
+    without Spark (small.py) the same words for its types."""
+    said = (pq.read_metadata(file).metadata or {}).get(_SPARKS)
+    if said is not None:
+        fields = [(one["name"], one["type"]) for one in json.loads(said)["fields"]]
+    else:
+        fields = [(one.name, _word(one)) for one in pq.read_schema(file)]
+    wanted = [*fields, *((name, "string") for name in _PARTITIONS)]
+    made = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in wanted]
+    return json.dumps({"type": "struct", "fields": made})
+
+
+def _word(field: pa.Field) -> str:
+    if pa.types.is_timestamp(field.type):
+        return "timestamp"
+    found = _WORDS.get(str(field.type))
+    if found is None:
+        raise VicinalError(f"column {field.name!r} is {field.type}, for which Delta's log has no word here")
+    return found
 
 
 def _same(one: str, other: str) -> bool:

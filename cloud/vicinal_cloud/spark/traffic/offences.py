@@ -22,8 +22,9 @@ from vicinal.event import Event
 
 from ...traffic.cases import Case
 from ...traffic.control import Settings, TrafficControl
-from ...traffic.limits import Rule
+from ...traffic.limits import LEAST, Rule
 from ...traffic.network import Monitor, Network
+from ...traffic.posted import Shown
 from ...traffic.whereabouts import NEAR_MS
 from .places import Places
 
@@ -127,6 +128,10 @@ def _control(places: Places, settings: Settings) -> TrafficControl:
     for rule in places.limits.rules():
         if rule not in own:
             control.limits.add(rule)
+    # Of signs that nobody knows of: none shows more than what holds.
+    lowest = tuple(Shown(monitor, LEAST, 1) for monitor in control.network.monitors)
+    for sign in lowest if places.shown is None else places.shown:
+        control.sign_shows(*sign)
     return control
 
 

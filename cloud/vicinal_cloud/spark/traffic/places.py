@@ -16,7 +16,8 @@ import numpy as np
 
 from ...traffic.limits import Limits
 from ...traffic.network import MARGIN, Network, load
-from .rules import read_limits
+from ...traffic.posted import Shown
+from .rules import Known, read_limits
 
 __all__ = ["ACROSS_M", "MATCH_M", "Piece", "Places", "read_places"]
 
@@ -36,9 +37,11 @@ class Piece(NamedTuple):
 
 
 class Places:
-    def __init__(self, network: Network, limits: Limits) -> None:
+    def __init__(self, network: Network, limits: Limits, shown: "tuple[Shown, ...] | None" = None) -> None:
+        """`shown` is what signs said of the limits (rules.py)."""
         self.network = network
         self.limits = limits
+        self.shown = shown
         self.pieces: list[Piece] = []
         ends: list[tuple[float, float, float, float]] = []
         for road in sorted(network.roads, key=lambda one: one.ident):
@@ -53,10 +56,10 @@ class Places:
         self._cells = self._grid()
         self._one = _scale(network)
 
-    def under(self, limits: Limits) -> "Places":
+    def under(self, known: Known) -> "Places":
         """The same places with other limits."""
         made = copy.copy(self)
-        made.limits = limits
+        made.limits, made.shown = known
         return made
 
     def _grid(self) -> dict[tuple[int, int], Any]:
@@ -168,4 +171,4 @@ def _inside(lat: Any, lon: Any, ring: Any) -> Any:
 def read_places(network: Path, rules: str | Path | None = None) -> Places:
     """`rules` is what was set beside the network's own limits: a file, or the address of an office (rules.py)."""
     found = load(network)
-    return Places(found, read_limits(found, rules))
+    return Places(found, *read_limits(found, rules))

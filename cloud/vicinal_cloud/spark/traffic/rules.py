@@ -1,7 +1,11 @@
 """Limits for Spark, in the form of the office of traffic control: what GET /api/limits answers.
 
     {"rules": [{"area": "old-town", "value": 20, "since": 0, "hours": "Mo-Fr 07:30-16:30", "source": "council",
-                "until": null}, ...]}          or the list alone; only area and value must be given; times are ms
+                "until": null}, ...],          only area and value must be given; times are ms
+     "shown": [{"monitor": "m1", "value": 20, "since": 1780000000000}, ...]}          or the list of rules alone
+
+A limit that is lowered counts for fines from when a sign shows it (posted.py). Without `shown`, as where there is no
+office, nothing is known of signs, and a limit counts from when it is set.
 
 From a file, or from an office that runs (http://HOST:PORT). It may be read again at any time: nothing in it is ever
 overwritten (limits.py), so what was set meanwhile is added to what is known.
@@ -9,64 +13,92 @@ overwritten (limits.py), so what was set meanwhile is added to what is known.
 
 import json
 import urllib.request
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vicinal.errors import VicinalError
 
 from ...traffic.limits import Hours, Limits, Rule
 from ...traffic.network import Network
+from ...traffic.posted import Shown
 
-__all__ = ["read_limits"]
+__all__ = ["Known", "read_limits"]
 
 _PATH = "/api/limits"
 _PATIENCE_S = 10.0
 MAX_BYTES = 16 << 20
 
 
-def read_limits(network: Network, source: str | Path | None = None) -> Limits:
+class Known(NamedTuple):
+    """What holds, and what signs say of it."""
+
+    limits: Limits
+    shown: tuple[Shown, ...] | None = None
+
+
+def read_limits(network: Network, source: str | Path | None = None) -> Known:
     """The network's own, and those of `source`."""
     limits = Limits(network.timezone)
     for area in network.areas.values():
         limits.add(Rule(area.name, area.limit, 0, source="network"))
-    for at, one in enumerate([] if source is None else _rules(str(source))):
-        try:
+    rules, signs = ([], None) if source is None else _said_by(str(source))
+    for at, one in enumerate(rules):
+        with _named(f"{source}: rule {at}"):
             rule = _rule(one)
             if rule.area not in network.areas:
                 raise VicinalError(f"area {rule.area!r} is not known, want one of {', '.join(network.areas)}")
             limits.add(rule)
-        except (KeyError, TypeError, AttributeError, VicinalError) as error:
-            raise VicinalError(f"{source}: rule {at}: {_said(error)}") from error
-    return limits
+    if signs is None:
+        return Known(limits)
+    shown = []
+    for at, one in enumerate(signs):
+        with _named(f"{source}: shown {at}"):
+            shown.append(Shown(**_checked(one, Shown._fields, ("monitor", "value", "since"))))
+    return Known(limits, tuple(shown))
 
 
-def _rule(one: dict[str, Any]) -> Rule:
-    """What else is said of a rule is for others."""
-    known = {name: one[name] for name in Rule._fields if one.get(name) is not None}
-    for name, kind in (("area", str), ("value", int), ("since", int), ("until", int), ("source", str), ("hours", str)):
-        if name in known and type(known[name]) is not kind:
-            raise VicinalError(f"{name} is {known[name]!r}, want {kind.__name__}")
-    if "hours" in known:
-        known["hours"] = Hours.parse(known["hours"])
-    return Rule(**{"area": one["area"], "value": one["value"], "since": 0, "source": "set", **known})
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    try:
+        yield
+    except VicinalError as error:
+        raise VicinalError(f"{place}: {error}") from error
 
 
-def _said(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"it has no {error.args[0]!r}"
-    return str(error) if isinstance(error, VicinalError) else "want an object with area and value"
+def _checked(one: Any, names: Iterable[str], needed: tuple[str, ...]) -> dict[str, Any]:
+    """What is said by these names; what else is said is for others."""
+    if not isinstance(one, dict):
+        raise VicinalError(f"want an object with {', '.join(needed)}")
+    found = {name: one[name] for name in names if one.get(name) is not None}
+    for name in needed:
+        if name not in found:
+            raise VicinalError(f"it has no {name!r}")
+    for name, value in found.items():
+        kind = int if name in ("value", "since", "until") else str
+        if type(value) is not kind:
+            raise VicinalError(f"{name} is {value!r}, want {kind.__name__}")
+    return found
 
 
-def _rules(source: str) -> list[Any]:
+def _rule(one: Any) -> Rule:
+    found = _checked(one, Rule._fields, ("area", "value"))
+    if "hours" in found:
+        found["hours"] = Hours.parse(found["hours"])
+    return Rule(**{"since": 0, "source": "set", **found})
+
+
+def _said_by(source: str) -> tuple[list[Any], list[Any] | None]:
+    """Rules, and what signs show."""
     try:
         found = json.loads(_text(source))
     except (OSError, ValueError) as error:
         raise VicinalError(f"{source}: {error}") from error
-    if isinstance(found, dict):
-        found = found.get("rules")
-    if not isinstance(found, list):
+    rules, shown = (found.get("rules"), found.get("shown")) if isinstance(found, dict) else (found, None)
+    if not isinstance(rules, list) or not isinstance(shown, list | None):
         raise VicinalError(f"{source}: want rules as of {_PATH}: an object with a list of them, or the list")
-    return found
+    return rules, shown
 
 
 def _text(source: str) -> str:

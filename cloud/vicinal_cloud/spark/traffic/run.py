@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from vicinal.errors import VicinalError
 
 from ...traffic.control import Settings
-from ...traffic.limits import Limits
 from .offences import SPEEDING, cases, offences, settles_ms, to_keep
 from .places import Places
 from .reports import EVENTS, JUDGED, KEPT, LATE, OTHER, POSITION, QUARANTINE, judged
+from .rules import Known
 from .small import MOST, counted, first_seen
 from .store import Store
 from .tables import TABLES, observed
@@ -55,7 +55,7 @@ class Tables:
         derived: "tuple[str, ...]" = DERIVED,
         said: Said | None = None,
         delta: bool = False,
-        limits: Callable[[], Limits] | None = None,
+        limits: Callable[[], Known] | None = None,
     ) -> None:
         """`settings` are those of the office; `limits` says which hold, as of when it is asked: before each batch and
         each refresh, so that all that were set before a report was received are known when it is judged."""

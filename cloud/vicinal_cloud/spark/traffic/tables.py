@@ -63,7 +63,7 @@ def segment_speeds(seen: "DataFrame", places: Places) -> "DataFrame":
             *_expressions(
                 "count(distinct vehicle_id) as vehicles",
                 "count(*) as reports",
-                "round(avg(speed_kmh), 3) as mean_kmh",
+                f"round({_exactly('avg', 'speed_kmh')}, 3) as mean_kmh",
                 "percentile(speed_kmh, 0.15) as p15_kmh",
                 "percentile(speed_kmh, 0.5) as p50_kmh",
                 "percentile(speed_kmh, 0.85) as p85_kmh",
@@ -116,7 +116,7 @@ def congestion(speeds: "DataFrame") -> "DataFrame":
                 "max(minute_time) + interval 1 minute as end_time",
                 "count(*) as slow_minutes",
                 "min(mean_kmh) as least_kmh",
-                "round(avg(free_flow_ratio), 4) as free_flow_ratio",
+                f"round({_exactly('avg', 'free_flow_ratio')}, 4) as free_flow_ratio",
                 "max(vehicles) as most_vehicles",
                 f"""coalesce(max(free_time) > max(minute_time), false)
                     or max(latest_time) > max(minute_time) + interval {SLOW_GAP_MIN} minutes as ended""",
@@ -208,7 +208,7 @@ def trips(seen: "DataFrame") -> "DataFrame":
                 "min(event_time) as start_time",
                 "max(event_time) as end_time",
                 "(max(ms) - min(ms)) / 1000D as duration_s",
-                f"round(coalesce(sum(if(fresh = 0, {step}, 0)), 0), 1) as distance_m",
+                f"round(coalesce({_exactly('sum', f'if(fresh = 0, {step}, 0)')}, 0), 1) as distance_m",
                 "max(speed_kmh) as top_kmh",
                 "count(*) as reports",
                 f"min_by(lat_deg, {_WHEN}) as start_lat_deg",
@@ -223,6 +223,11 @@ def trips(seen: "DataFrame") -> "DataFrame":
             "* except (run, day, area)", "round(distance_m / nullif(duration_s, 0) * 3.6, 2) as mean_kmh", "day", "area"
         )
     )
+
+
+def _exactly(what: str, value: str) -> str:
+    """A sum or a mean that is the same whatever order rows come in, which one of floating numbers is not."""
+    return f"cast({what}(cast({value} as decimal(18, 6))) as double)"
 
 
 def _expressions(*texts: str) -> list[Any]:
