@@ -21,7 +21,7 @@ import pytest
 
 __all__ = ["ActiveMq", "Mosquitto", "free_port"]
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 """seconds within which a server has to listen; a machine under load is slow"""
 
 
@@ -55,11 +55,12 @@ class Server:
 
     def start(self) -> None:
         assert self._process is None, "it runs already"
+        command = self.configure()  # may have to fetch it first, which takes its own time
         end = time.monotonic() + PATIENCE
         while True:
             with (self.folder / "log").open("ab") as log:
                 self._process = subprocess.Popen(
-                    self.configure(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                    command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
                 )
             while self._process.poll() is None:
                 if self.listens():
@@ -73,6 +74,7 @@ class Server:
             if time.monotonic() > end or "in use" not in self.log():
                 raise AssertionError(f"{self.package} has ended: {self.log()}")
             self.port = free_port()
+            command = self.configure()
 
     def listens(self) -> bool:
         try:

@@ -27,7 +27,7 @@ from vicinal_cloud.log import Log, LogOptions, entry, entry_of
 from vicinal_cloud.spark.kafka import connector, events
 from vicinal_cloud.spark.source import register
 from vicinal_cloud.spark.traffic.places import Places
-from vicinal_cloud.spark.traffic.run import DERIVED, Tables, events_of, stream
+from vicinal_cloud.spark.traffic.run import DERIVED, Tables, all_of, stream
 from vicinal_cloud.traffic.limits import Limits
 
 SCHEMA = "subject string, _producer string, _seq bigint, _log string, _offset bigint, _received_ms bigint, "
@@ -116,7 +116,7 @@ def test_the_same_tables_as_from_the_log(ready: Any, server: Kafka, log: Path, t
     """From the log at once, from Kafka in small batches."""
     from_log = {"path": str(log), "failOnDataLoss": "false", "startingOffsets": f'{{"{log}": 0}}'}
     at_once = Tables(ready, tmp_path / "log", places(), query="batch", derived=FOLLOWING)
-    at_once.ingest(events_of(ready.read, from_log), 0)
+    at_once.ingest(all_of(ready, from_log), 0)
     at_once.refresh()
     counts = at_once.store.notes["counts"]
     at_once.close()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["DERIVED", "Tables", "batch", "stream"]
+__all__ = ["DERIVED", "Tables", "all_of", "batch", "stream"]
 
 OFFENCES, FAST = "offences", "speeding"
 DERIVED = (*TABLES, OFFENCES)
@@ -260,7 +260,7 @@ def _sql(text: str) -> Any:
     return functions.expr(text)
 
 
-def _all_of(spark: "SparkSession", options: dict[str, str]) -> "DataFrame":
+def all_of(spark: "SparkSession", options: dict[str, str]) -> "DataFrame":
     """With the option `kafka`, of a topic (kafka.py), else of logs (events.py)."""
     from .. import kafka
     from ..events import events
@@ -269,7 +269,7 @@ def _all_of(spark: "SparkSession", options: dict[str, str]) -> "DataFrame":
 
 
 def _stream_of(spark: "SparkSession", options: dict[str, str]) -> "DataFrame":
-    """As `_all_of`; of logs by source.py."""
+    """As `all_of`; of logs by source.py."""
     from .. import kafka
 
     reader = spark.readStream
@@ -291,7 +291,7 @@ def batch(
     try:
         if tables.store.batch >= 0:
             raise VicinalError(f"{out} has tables already: a batch begins with none")
-        tables.ingest(_all_of(spark, options), 0)
+        tables.ingest(all_of(spark, options), 0)
         tables.refresh(ended=True)
         counts: dict[str, int] = tables.store.notes["counts"]
         return counts
