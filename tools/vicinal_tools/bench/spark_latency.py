@@ -1,28 +1,38 @@
-"""Spark, end to end: from the moment an event is published until its row is in a table that anybody can read.
+"""Spark, end to end: from the moment an event is to be published until its row is in a table that anybody can read.
 
-A process of its own appends 10,000 events a second to a log, each with the time at which it was made; `positions`
-follows it. A row is there when its file has been moved to its place, which the file system remembers. Wall-clock time:
-all of it runs on this machine, the publisher and Spark, on all cores.
+A process of its own has 10,000 events a second, each with the time at which it is due; `positions` follows. Two ways:
+
+    through a broker    publisher ──tcp──▶ broker, on disk ──tcp──▶ Spark ──▶ table        the whole way
+    from a log          publisher ──▶ a log on this disk ──▶ Spark ──▶ table               what Spark's part of it is
+
+A row is there when its file has been moved to its place, which the file system remembers. Wall-clock time: all of it
+runs on this machine, publisher, broker and Spark, on all cores.
 
     python -m vicinal_tools.bench.spark_latency [RATE SECONDS]      this alone
 """
 
+import asyncio
+import contextlib
 import multiprocessing
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vicinal.errors import VicinalError
 
+from ..spark._broker import broker
 from . import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from vicinal.event import Event
+
+FROM_LOG = "from a log on this disk"
 GOAL_S = 3.0
 RATE = 10_000
 _SECONDS = 40
@@ -47,20 +57,19 @@ def rows(rate: int = RATE, seconds: int = _SECONDS) -> Iterator[Row]:
     Path("build").mkdir(exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(dir="build", prefix="bench-spark-") as place:
-            yield _measured(spark, Path(place), rate, seconds)
+            yield _measured(spark, Path(place), rate, seconds, "through a broker")
+        with tempfile.TemporaryDirectory(dir="build", prefix="bench-spark-") as place:
+            yield _measured(spark, Path(place), rate, seconds, FROM_LOG)
     finally:
         spark.stop()
 
 
-def _measured(spark: "SparkSession", place: Path, rate: int, seconds: int) -> Row:
+def _measured(spark: "SparkSession", place: Path, rate: int, seconds: int, way: str) -> Row:
     from vicinal_cloud.spark.traffic.places import read_places
     from vicinal_cloud.spark.traffic.run import Tables, stream
 
     from ..traffic import tracks
 
-    context = multiprocessing.get_context("spawn")
-    go = context.Event()
-    publisher = context.Process(target=_publish, args=(str(place / "log"), rate, seconds, go))
     places = read_places(Path(tracks.__file__).with_name("aldermere.geojson"))
     came: dict[Path, float] = {}
     (place / "kept").mkdir()
@@ -76,11 +85,18 @@ def _measured(spark: "SparkSession", place: Path, rate: int, seconds: int) -> Ro
                 came[kept] = moved
 
     tables = Tables(spark, place / "tables", places, query="bench", derived=(), said=said)
-    publisher.start()
-    try:
-        while not (place / "log" / "committed").exists():
+    context = multiprocessing.get_context("spawn")
+    go = context.Event()
+    with contextlib.ExitStack() as stack:
+        stack.callback(tables.close)
+        log = place / "log"
+        where = str(log) if way == FROM_LOG else stack.enter_context(broker(place))
+        publisher = context.Process(target=_publish, args=(where, rate, seconds, go))
+        publisher.start()
+        stack.callback(publisher.terminate)
+        while way == FROM_LOG and not (log / "committed").exists():
             time.sleep(0.1)
-        query = stream(spark, {"path": str(place / "log")}, tables)
+        query = stream(spark, {"path" if way == FROM_LOG else "brokers": where}, tables)
         while tables.store.batch < _BATCHES and query.isActive:
             time.sleep(0.1)
         begin = time.time()
@@ -88,13 +104,10 @@ def _measured(spark: "SparkSession", place: Path, rate: int, seconds: int) -> Ro
         publisher.join()
         query.processAllAvailable()
         query.stop()
-    finally:
-        publisher.terminate()
-        tables.close()
     late = _latencies(came, begin + _WARM_S)
     p50, p99 = late[len(late) // 2], late[len(late) * 99 // 100]
     return Row(
-        f"Spark: published to row in a table, {rate:,} events/s, p99",
+        f"Spark: published to row in a table, {way}, {rate:,} events/s, p99",
         f"{p99:.2f} s",
         f"p50 {p50:.2f} s, {len(late):,} events",
         "",
@@ -116,37 +129,67 @@ def _latencies(came: dict[Path, float], since: float) -> list[float]:
     return sorted(found.values())
 
 
-def _publish(log: str, rate: int, seconds: int, go: Any) -> None:
+def _publish(where: str, rate: int, seconds: int, go: Any) -> None:
+    """To a log, or through the broker at this address."""
     from vicinal.event import Event
-    from vicinal_cloud.log import Log, entry_of
 
     from ..traffic.tracks import shipped
     from ..traffic.world import World
 
     world = World(shipped(), 1, 100)
     spots = [one.place for one in world.vehicles]
-    writer = Log(log)
+    put, close = _to_broker(where) if where.startswith("tcp://") else _to_log(where)
     number = 0
 
-    def publish(count: int) -> None:
+    def publish(count: int, due: float) -> None:
         nonlocal number
-        now = time.time_ns() // 1_000_000
-        entries = []
+        events = []
         for _ in range(count):
             car = number % _CARS
             lat, lon = spots[car % len(spots)]
             params = {"lat": lat, "lon": lon, "rate": 30.0 + car % 20 / 7}
-            entries.append(entry_of(Event("Position", params, {"Time": now}, f"car-{car}", number)))
+            attrs = {"Time": round(due * 1000), "OriginProducer": f"car-{car}", "OriginSeq": number}
+            events.append(Event("Position", params, attrs, "fleet", number))
             number += 1
-        writer.append_batch(entries, now)
+        put(events)
 
     while not go.wait(_STEP_S):
-        publish(10)
+        publish(10, time.time())
     begin = time.time()
     for turn in range(round(seconds / _STEP_S)):
-        time.sleep(max(0.0, begin + turn * _STEP_S - time.time()))
-        publish(round(rate * _STEP_S))
-    writer.close()
+        due = begin + turn * _STEP_S
+        time.sleep(max(0.0, due - time.time()))
+        publish(round(rate * _STEP_S), due)
+    close()
+
+
+Put = tuple["Callable[[list[Event]], None]", "Callable[[], None]"]
+
+
+def _to_log(folder: str) -> "Put":
+    from vicinal_cloud.log import Log, entry_of
+
+    log = Log(folder)
+
+    def put(events: "list[Event]") -> None:
+        log.append_batch([entry_of(event) for event in events], time.time_ns() // 1_000_000)
+
+    return put, log.close
+
+
+def _to_broker(address: str) -> "Put":
+    """Each is on the broker's disk when the next ones are published."""
+    from vicinal_cloud.broker.client import connect
+
+    loop = asyncio.new_event_loop()
+    client = loop.run_until_complete(connect(address, "fleet"))
+    advertisement = loop.run_until_complete(client.advertise("subject = 'Position'"))
+
+    async def publish(events: "list[Event]") -> None:
+        refused = await (await client.submit_many(events, advertisement))
+        assert not refused, refused
+
+    return lambda events: loop.run_until_complete(publish(events)), lambda: loop.run_until_complete(client.close())
 
 
 if __name__ == "__main__":
