@@ -100,9 +100,13 @@ class Server:
         self.stop(signal.SIGKILL)
 
     def pause(self) -> None:
-        """Its connections stay, and nobody answers."""
+        """Its connections stay, and nobody answers. When it returns all threads stand still, not only the first."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        tasks, end = Path(f"/proc/{self._process.pid}/task"), time.monotonic() + PATIENCE
+        while any((one / "stat").read_text().rpartition(")")[2].split()[0] != "T" for one in tasks.iterdir()):
+            assert time.monotonic() < end
+            time.sleep(0.005)
 
     def resume(self) -> None:
         assert self._process is not None

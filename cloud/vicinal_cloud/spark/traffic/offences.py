@@ -13,6 +13,7 @@ may be over a limit, as far as a report alone can tell. A place that is told lat
 forgotten with the first refresh after nothing can come any more that counts, `late_ms` and the gap after it.
 """
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -48,9 +49,9 @@ _PROVED = "proved array<struct<vehicle_id: string, seq: bigint>>"
 _NAMELESS = "?"
 
 
-def least_limit(places: Places) -> int:
-    """km/h: who is not over this is over none, wherever it was."""
-    return min(rule.value for rule in places.limits.rules())
+def least_limit(places: Places) -> float:
+    """km/h: who is not over this is over none, wherever it was. Where there are no areas there are no limits."""
+    return min([rule.value for rule in places.limits.rules()], default=math.inf)
 
 
 def settles_ms(settings: Settings) -> int:
