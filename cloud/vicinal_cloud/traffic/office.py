@@ -68,6 +68,8 @@ class Office:
         self.progress = Progress()
         self._unsaved = no_changes()
         self._unsaved_signs: set[str] = set()
+        self._owed = False
+        """whether somebody was told that what they changed is kept later"""
         self._saved_offset: int | None = store.offset()
         self._may_listen = asyncio.Event()
         self._may_listen.set()
@@ -142,7 +144,12 @@ class Office:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._client is not None:
             await self._client.close()
-        self._save()
+        try:
+            self._save()
+        except StoreAway as error:
+            if self._owed:
+                raise
+            _log.warning("%s: at the next start the broker says it again, and monitors are asked again", error)
 
     async def failed(self) -> None:
         """Returns, or raises why, when a part of it has ended: it should not."""
@@ -290,6 +297,7 @@ class Office:
             self.progress.connected(self.now())
         self.behind, self._unsaved, self._saved_offset = None, no_changes(), offset
         self._unsaved_signs.clear()
+        self._owed = False
         self._may_listen.set()
         for number in [*[old for old, _ in changes.merged], *changes.rewritten]:
             self.recent.remove(number)
@@ -308,6 +316,7 @@ class Office:
         try:
             self._save()
         except StoreAway as error:
+            self._owed = True
             raise StoreAway(f"{error}; it counts, and is kept when the database is there again") from error
 
     async def _retain(self) -> None:

@@ -161,9 +161,16 @@ def test_an_event_with_a_place_of_its_own_is_heard_there_only(air: str, tmp_path
                 await one.subscribe(Filter("subject = 'Speed'"))
             await joined(post, near, off)
             await post.publish(speed(1, Proximity=Proximity.circle(*HERE, 40)))
-            await post.publish(speed(2, Proximity=Proximity.circle(0, 0, 60, relative=True)))
+            await until(lambda: inside.events)
+            await until(lambda: not count(post, "stored"))
+            # A relative one is known from the announcement alone, and who has not heard that would be in it.
+            around = Proximity.circle(0, 0, 60, relative=True)
+            await post.announce(speed(Proximity=around))
+            await until(lambda: not count(off, "groups"))
+            await post.publish(speed(2, Proximity=around))
             await until(lambda: len(inside.events) == 2)
             await until(lambda: not count(post, "stored"))
+            await joined(post, near, off)
             await post.publish(speed(3))
             await until(lambda: outside.events and len(inside.events) == 3)
             assert [event["rate"] for event in outside.events] == [3]
