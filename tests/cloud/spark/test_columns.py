@@ -25,6 +25,9 @@ from vicinal_cloud.spark.logs import Asked, DirectoryLog, Lost
 from vicinal_cloud.spark.sidecar import FOLDER
 from vicinal_cloud.spark.stretches import stretch_at
 
+# The town is made once, by one worker.
+pytestmark = pytest.mark.xdist_group("columns")
+
 # Each draws hundreds of events.
 BATCHES = settings(max_examples=settings().max_examples // 20, deadline=None)
 

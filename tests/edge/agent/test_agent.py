@@ -64,6 +64,8 @@ SENTENCES = {
     "test_it_is_told": ["AGENT-26", "AGENT-27"],
     "test_without_slots_or_key_it_says_why": ["AGENT-18", "AGENT-26"],
 }
+if os.environ.get("VICINAL_SOAK"):
+    update_suite.EVERY = 1
 SUITES = (core_suite, journal_suite, rom_suite, slots_suite, update_suite, ways_suite)
 TESTS = [
     pytest.param(suite, name, marks=[pytest.mark.spec(*SENTENCES.get(name, []))], id=name)

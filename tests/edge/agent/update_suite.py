@@ -22,6 +22,8 @@ from vicinal_hw.flash.emulated import EmulatedFlash
 PRIVATE = 0x5EC2E7
 OTHER = 0x0DD
 MPY = 6
+# Of the writes of an update, at how many the power is cut; test_agent.py says each where there is time.
+EVERY = 6 if sys.implementation.name == "micropython" else 3
 
 
 def hexed(data):
@@ -716,7 +718,7 @@ def test_power_cut_at_every_write():
     assert device.said[2] == "confirmed"
     writes = 1000000 - device.slots.cut
     assert writes > 15
-    for cut in range(0, writes, 6 if sys.implementation.name == "micropython" else 1):
+    for cut in range(0, writes, EVERY):
         device = offered()
         device.slots.cut = cut
         device.run(150000)

@@ -10,6 +10,9 @@ from cloud.spark.linear_road.mutants import MUTANTS, applied
 from cloud.spark.linear_road.test_rules import HISTORY, cuts
 from cloud.spark.linear_road.traffic import traffic
 
+# What is right is found out once, by one worker.
+pytestmark = pytest.mark.xdist_group("road")
+
 TRAFFICS = 300
 
 

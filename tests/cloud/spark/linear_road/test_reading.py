@@ -18,6 +18,9 @@ from vicinal_cloud.spark.linear_road.plain import LinearRoad
 from vicinal_cloud.spark.linear_road.reading import read, read_rows
 from vicinal_cloud.spark.linear_road.rows import COLUMNS, LeftOut, RowError, parse
 
+# What is generated takes long, and is generated once, by one worker.
+pytestmark = pytest.mark.xdist_group("road")
+
 # Linear Road's official 20-second sample has this form: the original generator's, without positions in queries.
 ORIGINAL = [
     "0,0,107,32,0,0,0,10,53320,-1,-1,-1,-1,-1,-1",
