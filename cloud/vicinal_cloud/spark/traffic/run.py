@@ -168,9 +168,7 @@ class Tables:
         if counts[LATE]:
             tables["late"] = _only(rows[LATE], KEPT)
         if counts[QUARANTINE]:
-            wanted = [
-                name for name in JUDGED_NAMES if name not in ("outcome", "plate", "fast", "segment_id", "direction")
-            ]
+            wanted = [name for name in JUDGED_NAMES if name not in _NOT_SAID]
             tables["quarantine"] = _only(rows[QUARANTINE], wanted)
         outcomes = {"duplicate": counts[POSITION] - kept, **counts, POSITION: kept}
         outcomes["read"] = counts[POSITION] + counts[LATE] + counts[QUARANTINE] + counts[OTHER]
