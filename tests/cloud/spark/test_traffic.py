@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from cloud.spark import town
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("pyspark")
 
@@ -18,6 +20,7 @@ from vicinal.event import Event
 from vicinal_cloud.log import Log, LogOptions, Stored, entry, entry_of
 from vicinal_cloud.spark.traffic.places import ACROSS_M, MATCH_M, Places
 from vicinal_cloud.spark.traffic.run import DERIVED, Tables, batch, stream
+from vicinal_cloud.spark.traffic.small import TOGETHER_FROM, together
 from vicinal_cloud.spark.traffic.store import Store, StoreInUse
 from vicinal_cloud.traffic.limits import Hours, Limits, Rule
 from vicinal_cloud.traffic.tariff import DEFAULT
@@ -397,15 +400,44 @@ def test_tables_are_for_other_readers(done: Path) -> None:
 def test_small_files_become_one(ready: Any, tmp_path: Path) -> None:
     with Store(tmp_path / "t") as store:
         for number in range(9):
-            frame = ready.range(10).selectExpr(f"id + {number * 10} as n", "'d' as day", "'a' as area")
-            store.commit(number, {"t": frame})
-        assert len(store.files("t")) == 9
-        assert store.compact(ready, "t") == 8
-        assert len(list((tmp_path / "t" / "t").rglob("*.parquet"))) == 1
+            frame = ready.range(10).selectExpr(f"id + {number * 10} as n", "'d' as day", "'a/b=1' as area")
+            store.commit(number, {"t": frame if number % 2 else frame.toArrow()})
+        store.commit(9, {"t": ready.range(1).selectExpr("id + 90 as n", "'e' as day", "'a/b=1' as area")})
+        assert len(store.files("t")) == 10
+        assert store.compact("t") == 8
+        assert store.compact("t") == 0
+        assert len(list((tmp_path / "t" / "t").rglob("*.parquet"))) == 2
         found = store.read(ready, "t")
         assert found is not None
-        assert sorted(row["n"] for row in found.collect()) == list(range(90))
-        assert store.batch == 8
+        assert sorted((row["n"], row["day"], row["area"]) for row in found.collect()) == [
+            (n, "e" if n == 90 else "d", "a/b=1") for n in range(91)
+        ]
+        assert store.batch == 9
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3000)), max_size=400), st.sampled_from([10_000, 1_000_000]))
+def test_few_files_are_left_and_few_rows_written_again(batches: list[tuple[int, int]], most: int) -> None:
+    rows: dict[str, int] = {}
+    times_written = 0
+    for number, (folder, count) in enumerate(batches):
+        rows[f"t/{folder}/{number}"] = count
+        chosen = together(rows, most)
+        merged: dict[str, int] = {}
+        for name in chosen:
+            parent = name.rpartition("/")[0]
+            merged[parent] = merged.get(parent, 0) + rows[name]
+            assert rows[name] * 2 <= sum(rows[one] for one in chosen if one.rpartition("/")[0] == parent)
+            times_written += rows[name]
+        assert sum(merged.values()) <= most
+        for name in chosen:
+            del rows[name]
+        rows.update({f"{parent}/c{number}": count for parent, count in merged.items()})
+    total = sum(count for _, count in batches)
+    assert sum(rows.values()) == total
+    assert times_written <= total * math.log2(total + 1)
+    for folder in range(3):
+        sizes = [count for name, count in rows.items() if name.startswith(f"t/{folder}/")]
+        assert len(sizes) <= TOGETHER_FROM + math.log2(sum(sizes) + 1) + 8 * sum(sizes) / most
 
 
 def test_a_store_has_one_writer_and_one_query(tmp_path: Path, ready: Any) -> None:

@@ -36,8 +36,6 @@ __all__ = ["DERIVED", "Tables", "all_of", "batch", "stream"]
 
 OFFENCES, FAST = "offences", "speeding"
 DERIVED = (*TABLES, OFFENCES)
-# Batches between two looks for small files.
-_COMPACT_EVERY = 50
 Said = Callable[[dict[str, Any]], None]
 
 
@@ -84,9 +82,8 @@ class Tables:
         else:
             self._ingest_large(rows.persist(), number)
         self._said({"batch": number, "seconds": round(time.monotonic() - begun, 3), **self.store.notes["last"]})
-        if number % _COMPACT_EVERY == _COMPACT_EVERY - 1:
-            for table in ("positions", "late", "quarantine"):
-                self.store.compact(self.spark, table)
+        for table in ("positions", "late", "quarantine"):
+            self.store.compact(table)
         self._refresh_if_due()
 
     def tick(self) -> None:

@@ -3,21 +3,30 @@
 A job of Spark costs a tenth of a second and more whatever it does, and one with a shuffle several times that; a
 micro-batch of a live log has some thousands of rows. So its rows come here as one Arrow table, and what a large batch
 does with jobs (run.py) is done at once: counted, without those that are there, written. Both give the same tables.
+
+Each leaves a small file for each day and area, which are made one here too, some after every batch: so a stream never
+waits long for it. The smallest are put together, as many as have among them no one with more rows than the others: so
+a row is written again when its file at least doubles, and the files that are left alone double each other too.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-__all__ = ["MOST", "counted", "first_seen", "write_partitioned"]
+__all__ = ["MOST", "counted", "first_seen", "read_partitioned", "together", "write_partitioned"]
 
 # Rows of a small batch: 60 MB on the driver.
 MOST = 200_000
+# Files of one day and area from which on some are made one.
+TOGETHER_FROM = 8
 _PARTITIONS = ("day", "area")
+_TIMES = ("event_time", "start_time", "minute_time")
 # What Hive, and so every reader of partitions, does not take in the name of a folder.
 _ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
 
@@ -58,6 +67,38 @@ def write_partitioned(table: pa.Table, place: Path) -> None:
         folder = place / f"day={_escaped(day)}" / f"area={_escaped(area)}"
         folder.mkdir(parents=True)
         pq.write_table(table.filter(chosen).drop_columns(list(_PARTITIONS)), folder / "0.parquet", compression="zstd")
+
+
+def read_partitioned(files: Sequence[Path], root: Path) -> pa.Table:
+    """As they were before write_partitioned, by time."""
+    schema = pa.schema([(name, pa.string()) for name in _PARTITIONS])
+    table = ds.dataset(
+        [str(one) for one in files],
+        format="parquet",
+        partitioning=ds.partitioning(schema, flavor="hive"),
+        partition_base_dir=str(root),
+    ).to_table()
+    times = [(name, "ascending") for name in _TIMES if name in table.column_names][:1]
+    return table.sort_by(times) if times else table
+
+
+def together(rows: Mapping[str, int], most: int) -> list[str]:
+    """Of files, folder/name and their rows, those to be made one in their folder now; at most so many rows in all."""
+    folders: dict[str, list[tuple[int, str]]] = {}
+    for name, count in rows.items():
+        folders.setdefault(name.rpartition("/")[0], []).append((count, name))
+    found: list[str] = []
+    room = most
+    for files in folders.values():
+        files.sort()
+        totals = list(accumulate(count for count, _ in files))
+        for some in range(len(files), TOGETHER_FROM - 1, -1):
+            total, largest = totals[some - 1], files[some - 1][0]
+            if total <= room and 2 * largest <= total:
+                found += [name for _, name in files[:some]]
+                room -= total
+                break
+    return found
 
 
 def _escaped(name: str) -> str:

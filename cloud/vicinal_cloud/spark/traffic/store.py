@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 from vicinal.errors import VicinalError
 
 from .delta import DeltaLog, check_installed
-from .small import write_partitioned
+from .small import read_partitioned, together, write_partitioned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,8 +46,6 @@ STATE = f"{_OWN}/state.json"
 FORM = 2
 # Rows of one file of Parquet: 20 MB.
 FILE_ROWS = 1_000_000
-# Files of one day and area from which on they are made one.
-COMPACT_FROM = 8
 # Tables of which nothing is replaced; the others are made anew by the day.
 _ADDED_TO = ("positions", "late", "quarantine")
 
@@ -217,32 +215,16 @@ class Store:
             # Of what is only ever added to, files that are gone have been put together.
             self._delta[table].follow(within, time.time_ns() // 1_000_000, table in _ADDED_TO)
 
-    def compact(self, spark: "SparkSession", table: str) -> int:
-        """Days and areas with many small files get one each; how many files there are fewer."""
-        groups: dict[str, list[Path]] = {}
+    def compact(self, table: str) -> int:
+        """Days and areas with many small files get fewer (small.together), here and without a job of Spark's: a stream
+        waits for it. How many files there are fewer."""
         known = self._state["files"].get(table, {})
-        for one in (self.root / name for name in sorted(known) if known[name][0] < FILE_ROWS // 2):
-            groups.setdefault(one.parent.as_posix(), []).append(one)
-        small = [one for some in groups.values() if len(some) >= COMPACT_FROM for one in some]
-        if not small:
+        chosen = together({name: about[0] for name, about in known.items()}, FILE_ROWS)
+        if not chosen:
             return 0
-        frame = self.read(spark, table, small)
-        assert frame is not None
-        before = len(self.files(table))
-        self.commit(
-            None,
-            {table: _by_time(frame)},
-            {table: small},
-            rows={table: sum(known[one.relative_to(self.root).as_posix()][0] for one in small)},
-        )
-        return before - len(self.files(table))
-
-
-def _by_time(frame: "DataFrame") -> "DataFrame":
-    for name in ("event_time", "start_time", "minute_time"):
-        if name in frame.columns:
-            return frame.sortWithinPartitions("day", "area", name)
-    return frame
+        gone = [self.root / name for name in chosen]
+        self.commit(None, {table: read_partitioned(gone, self.root / table)}, {table: gone})
+        return len(known) - len(self._state["files"][table])
 
 
 def _about(path: Path) -> list[int]:
