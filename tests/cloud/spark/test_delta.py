@@ -64,7 +64,7 @@ class Frame:
 def commit(found: Store, batch: int | None, seqs: Sequence[int], table: str = "positions", **more: Any) -> None:
     extra = more.pop("extra", False)
     rows = [(seq, f"2026-11-{10 + seq % 3}", ("old-town", "a:b c")[seq % 2]) for seq in seqs]
-    found.commit(batch, {table: Frame(rows, extra)}, **more)  # type: ignore[dict-item]
+    found.commit(batch, found.stage({table: Frame(rows, extra)}), **more)  # type: ignore[dict-item]
 
 
 def read(out: Path, table: str = "positions") -> list[tuple[int, str, str]]:
@@ -123,13 +123,13 @@ def test_small_batches_are_written_without_spark(tmp_path: Path) -> None:
     columns = {name: pa.nulls(1, kinds[kind]) for name, kind in (part.split() for part in JUDGED.split(", "))}
     columns |= {"seq": pa.array([7]), "day": pa.array(["d"]), "area": pa.array(["a"])}
     with Store(tmp_path, "q", delta=True) as found:
-        found.commit(0, {"positions": pa.table(columns)})
-        found.commit(1, {"positions": pa.table({**columns, "seq": pa.array([8])})})
+        found.commit(0, found.stage({"positions": pa.table(columns)}))
+        found.commit(1, found.stage({"positions": pa.table({**columns, "seq": pa.array([8])})}))
     table = deltalake.DeltaTable(str(tmp_path / "positions")).to_pyarrow_table()
     assert sorted(table.column("seq").to_pylist()) == [7, 8]
     assert set(table.schema.names) == set(columns)
     with pytest.raises(VicinalError, match="column 'x' is list"), Store(tmp_path / "other", "q", delta=True) as found:
-        found.commit(0, {"t": pa.table({"x": [[1]], "day": ["d"], "area": ["a"]})})
+        found.commit(0, found.stage({"t": pa.table({"x": [[1]], "day": ["d"], "area": ["a"]})}))
 
 
 class Killed(BaseException):

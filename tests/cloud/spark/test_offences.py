@@ -23,6 +23,7 @@ from vicinal_cloud.traffic import Settings, TrafficControl
 from vicinal_cloud.traffic.limits import Hours, Rule
 from vicinal_cloud.traffic.posted import Shown
 from vicinal_cloud.traffic.reports import monitor_of
+from vicinal_cloud.traffic.tariff import DEFAULT
 
 BORDER = LAT + 27_000
 """to the north of it 50, to the south 30"""
@@ -80,9 +81,9 @@ def written(folder: Path, events: list[Event], received: int) -> Path:
     return folder
 
 
-def office_of(log: Path) -> list[tuple[Any, ...]]:
+def office_of(log: Path, settings: Settings) -> list[tuple[Any, ...]]:
     """All places first: which of them it has heard when it judges is not the question here."""
-    control = TrafficControl(network())
+    control = TrafficControl(network(), settings)
     for rule in RULES:
         control.limits.add(rule)
     for sign in SHOWN:
@@ -137,7 +138,11 @@ def ready(spark: Any) -> Any:
     return spark
 
 
-def test_the_same_log_gives_the_same_offences(ready: Any, tmp_path: Path) -> None:
+STRICT = Settings(tariff=DEFAULT._replace(tolerance_kmh=0, tolerance_percent=1), gap_ms=4000)
+
+
+@pytest.mark.parametrize("settings", [Settings(), STRICT], ids=["usual", "strict"])
+def test_the_same_log_gives_the_same_offences(ready: Any, tmp_path: Path, settings: Settings) -> None:
     """Some hundred drives, of all that is at a border: of areas, of times, of tolerances."""
     chance = random.Random(11)
     road = Roadside()
@@ -145,8 +150,8 @@ def test_the_same_log_gives_the_same_offences(ready: Any, tmp_path: Path) -> Non
         drive(road, f"P-{number}", chance)
     chance.shuffle(road.events)
     log = written(tmp_path / "log", road.events, NOW + 300_000)
-    wanted = office_of(log)
-    batch(ready, {"path": str(log)}, tmp_path / "tables", places())
+    wanted = office_of(log, settings)
+    batch(ready, {"path": str(log)}, tmp_path / "tables", places(), settings)
     assert spark_of(tmp_path / "tables") == wanted
     assert len(wanted) > 300
     assert {one[-1] for one in wanted} == {"vehicle", "monitor"}

@@ -35,7 +35,7 @@ def numbers(out: Path, name: str = "t") -> list[int]:
 
 def change(store: Store) -> None:
     """As a refresh: what was there is replaced, and there is more of another table."""
-    store.commit(1, {"t": table(5, 20), "u": table(0, 3)}, {"t": store.files("t")})
+    store.commit(1, store.stage({"t": table(5, 20), "u": table(0, 3)}), {"t": store.files("t")})
 
 
 def test_a_writer_is_killed_at_each_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_a_writer_is_killed_at_each_step(tmp_path: Path, monkeypatch: pytest.Mon
     while True:
         out = tmp_path / str(step)
         with Store(out) as store:
-            store.commit(0, {"t": table(0, 10)})
+            store.commit(0, store.stage({"t": table(0, 10)}))
             left = step
 
             def counted(do: Any) -> Any:
@@ -80,7 +80,7 @@ def test_a_writer_is_killed_at_each_step(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_what_is_replaced_while_it_is_read_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store(tmp_path / "t") as store:
-        store.commit(0, {"t": table(0, 10)})
+        store.commit(0, store.stage({"t": table(0, 10)}))
         listed = reading._files
 
         def late(*what: Any) -> list[Path]:
@@ -96,7 +96,7 @@ def test_what_is_replaced_while_it_is_read_is_read_again(tmp_path: Path, monkeyp
 def test_a_file_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_AGAIN_S", 0.0)
     with Store(tmp_path / "t") as store:
-        store.commit(0, {"offences": table(0, 10)})
+        store.commit(0, store.stage({"offences": table(0, 10)}))
         (gone,) = store.files("offences")
         gone.unlink()
         with pytest.raises(VicinalError, match=r"c1-0\.parquet.* is gone.*Try again"):

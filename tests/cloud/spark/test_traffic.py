@@ -1,10 +1,13 @@
 """Traffic tables: from one definition in batch and streaming, equal to what plain Python makes of the same events."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from cloud.spark import town
@@ -18,7 +21,10 @@ import numpy as np
 from vicinal.errors import VicinalError
 from vicinal.event import Event
 from vicinal_cloud.log import Log, LogOptions, Stored, entry, entry_of
+from vicinal_cloud.spark.logs import DirectoryLog
 from vicinal_cloud.spark.traffic.places import ACROSS_M, MATCH_M, Places
+from vicinal_cloud.spark.traffic.refresh import Days
+from vicinal_cloud.spark.traffic.reports import EVENTS
 from vicinal_cloud.spark.traffic.run import DERIVED, Tables, batch, stream
 from vicinal_cloud.spark.traffic.small import TOGETHER_FROM, together
 from vicinal_cloud.spark.traffic.store import Store, StoreInUse
@@ -343,6 +349,59 @@ def test_a_stream_makes_the_same_tables(
         assert rows(tmp_path / "tables", table) == rows(done, table), table
 
 
+def test_batches_go_on_while_tables_are_refreshed(
+    ready: Any, log: Path, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of it: nothing that it reads is removed, what they bring stays, and is due again."""
+    tables = Tables(ready, tmp_path / "tables", places(), query="stream", refresh_s=0)
+    end = DirectoryLog(log).ends()[1]
+    edges = [end * part // 12 for part in range(13)]
+
+    def ingest(number: int) -> None:
+        reader = ready.read.format("vicinal").schema(EVENTS).option("path", str(log))
+        for name, at in (("startingOffsets", edges[number]), ("endingOffsets", edges[number + 1])):
+            reader = reader.option(name, json.dumps({str(log): at}))
+        tables.ingest(reader.load(), number, small=True)
+
+    for number in range(3):
+        ingest(number)
+    staged = Days.staged
+
+    def crowded(self: Days, derived: Any) -> Any:
+        found = staged(self, derived)
+        for number in range(3, 12):
+            ingest(number)
+        return found
+
+    monkeypatch.setattr(Days, "staged", crowded)
+    files = tables.store.files("positions")
+    tables.tick()
+    monkeypatch.undo()
+    try:
+        assert tables.store.batch == 11
+        assert {*files} < {*tables.store.files("positions")}
+        assert tables.store.notes["dirty"]
+        tables.refresh(ended=True)
+    finally:
+        tables.close()
+    for table in ("positions", "speeding", "late", "quarantine", *DERIVED):
+        assert rows(tmp_path / "tables", table) == rows(done, table), table
+
+
+@given(
+    st.lists(st.integers(0, 4_000_000_000_000), min_size=1), st.sampled_from(["UTC", "Asia/Kathmandu", "Pacific/Apia"])
+)
+def test_a_day_is_the_towns(times: list[int], zone: str) -> None:
+    network = town.network()
+    network.timezone = ZoneInfo(zone)
+    here = Places(network, Limits(network.timezone))
+    found = here.days(np.array(times)).tolist()
+    assert found == [datetime.fromtimestamp(one / 1000, network.timezone).date().isoformat() for one in times]
+    for day, one in zip(found, times):
+        assert here.days([here.end_of(day) - 1, here.end_of(day)])[0] == day < here.days([here.end_of(day)])[0]
+        assert one < here.end_of(day)
+
+
 def test_of_a_small_batch_each_report_is_taken_once(tmp_path: Path) -> None:
     """The one that was received first, and none that is there; areas may have any name."""
     import pandas as pd
@@ -401,8 +460,8 @@ def test_small_files_become_one(ready: Any, tmp_path: Path) -> None:
     with Store(tmp_path / "t") as store:
         for number in range(9):
             frame = ready.range(10).selectExpr(f"id + {number * 10} as n", "'d' as day", "'a/b=1' as area")
-            store.commit(number, {"t": frame if number % 2 else frame.toArrow()})
-        store.commit(9, {"t": ready.range(1).selectExpr("id + 90 as n", "'e' as day", "'a/b=1' as area")})
+            store.commit(number, store.stage({"t": frame if number % 2 else frame.toArrow()}))
+        store.commit(9, store.stage({"t": ready.range(1).selectExpr("id + 90 as n", "'e' as day", "'a/b=1' as area")}))
         assert len(store.files("t")) == 10
         assert store.compact("t") == 8
         assert store.compact("t") == 0
@@ -442,7 +501,7 @@ def test_few_files_are_left_and_few_rows_written_again(batches: list[tuple[int, 
 
 def test_a_store_has_one_writer_and_one_query(tmp_path: Path, ready: Any) -> None:
     with Store(tmp_path / "t", "one") as store:
-        store.commit(0, {"t": ready.range(1).selectExpr("id", "'d' as day", "'a' as area")})
+        store.commit(0, store.stage({"t": ready.range(1).selectExpr("id", "'d' as day", "'a' as area")}))
         with pytest.raises(StoreInUse, match="another program writes"):
             Store(tmp_path / "t")
     with pytest.raises(VicinalError, match="filled by another query"):
@@ -456,7 +515,7 @@ def test_a_commit_that_was_cut_off_is_finished_or_never_was(
     store = Store(tmp_path / "t")
     monkeypatch.setattr(Store, "_finish", lambda self: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        store.commit(4, {"t": frame})
+        store.commit(4, store.stage({"t": frame}))
     store.close()
     monkeypatch.undo()
     assert not list((tmp_path / "t" / "t").rglob("*.parquet"))
@@ -469,7 +528,7 @@ def test_a_commit_that_was_cut_off_is_finished_or_never_was(
 def test_a_lost_checkpoint_is_not_taken_for_a_new_one(ready: Any, log: Path, tmp_path: Path) -> None:
     tables = Tables(ready, tmp_path / "t", places(), query="stream", derived=())
     try:
-        tables.store.commit(0, {})
+        tables.store.commit(0, tables.store.stage({}))
         with pytest.raises(VicinalError, match=r"its checkpoint .* is gone"):
             stream(ready, {"path": str(log)}, tables)
     finally:

@@ -156,13 +156,13 @@ class City:
 
     def analyse(self, tables: Path) -> None:
         """Spark follows the brokers to which the monitors publish, and makes tables of what comes."""
-        from .files import ADMINISTRATOR, gap_ms, late_ms
+        from .files import ADMINISTRATOR
 
         folder, here = self.plan.folder, [f"tcp://127.0.0.1:{port}" for port in self.plan.brokers.values()]
         token = folder / f"{ADMINISTRATOR}.token"
-        source = ["--brokers", ",".join(here), "--token-file", str(token), "--network", str(folder / "town.geojson")]
+        source = ["--brokers", ",".join(here), "--token-file", str(token)]
         # As the office: limits that are set in its page hold for the tables too.
-        rules = ["--rules", self.address, "--gap-ms", str(gap_ms(self.plan)), "--late-ms", str(late_ms(self.plan))]
+        rules = ["--office", str(folder / "office.toml"), "--rules", self.address]
         self._add("spark", [*COMMAND, "spark", "ingest", *source, *rules, "--out", str(tables), "--json"])
 
     def _add(self, name: str, command: list[str]) -> None:

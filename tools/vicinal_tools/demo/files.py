@@ -27,7 +27,7 @@ from vicinal_cloud.traffic.network import UNIT, Network
 from ..traffic.districts import nearest_road
 from .deployment import OFFICE, deployment_of
 
-__all__ = ["ADMINISTRATOR", "BROKERS", "NAMES", "OFFICE", "Plan", "gap_ms", "late_ms", "write"]
+__all__ = ["ADMINISTRATOR", "BROKERS", "NAMES", "OFFICE", "Plan", "write"]
 
 BROKERS = ("b-office", "b-west", "b-east")
 ADMINISTRATOR = "operator"
@@ -303,14 +303,6 @@ def _roads(network: Network, monitor: str) -> str:
     )
 
 
-def late_ms(plan: Plan) -> int:
-    return CROWD_LATE_MS if plan.scale else LATE_MS
-
-
-def gap_ms(plan: Plan) -> int:
-    return round(GAP_MS * (plan.scale or 1))
-
-
 def _office(plan: Plan, database: str | None) -> str:
     watched = "\n".join([f'{name} = "{_status(plan, name)}"' for name in plan.status])
     return f"""\
@@ -323,8 +315,8 @@ database = "{database or "sqlite:///traffic.sqlite"}"
 [listen]
 address = "http://127.0.0.1:{plan.port}"
 [rules]
-late_ms = {late_ms(plan)}
-gap_ms = {gap_ms(plan)}
+late_ms = {CROWD_LATE_MS if plan.scale else LATE_MS}
+gap_ms = {round(GAP_MS * (plan.scale or 1))}
 [watch]
 {watched}
 """

@@ -1,9 +1,10 @@
 """What `ingest` and `traffic` share: where events come from, the road network, and what is said meanwhile."""
 
 from collections.abc import Callable, Mapping
+from functools import wraps
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,12 +18,18 @@ if TYPE_CHECKING:
     from vicinal_cloud.spark.traffic.rules import Known
     from vicinal_cloud.traffic import Settings
 
-__all__ = ["is_delta", "limits_of", "office_of", "places_of", "progress", "settings_of", "source_of", "source_options"]
-
-F = TypeVar("F", bound=Callable[..., Any])
+__all__ = ["Source", "is_delta", "limits_of", "places_of", "progress", "settings_of", "source_of", "source_options"]
 
 
-def source_options(function: F) -> F:
+def source_options(function: "Callable[..., None]") -> "Callable[..., None]":
+    """The function's first argument is a Source, of these."""
+
+    @wraps(function)
+    def gathered(**given: Any) -> None:
+        source = Source(**{name: given.pop(name) for name in Source._fields})
+        function(source, **given)
+
+    made: Callable[..., None] = gathered
     for option in reversed(
         [
             click.option("--path", metavar="DIR", help="The directory of an event log, or of a broker's [log]."),
@@ -49,18 +56,9 @@ def source_options(function: F) -> F:
                 help="Limits that were set: what the office's /api/limits answers, in a file, or http://OFFICE itself.",
             ),
             click.option(
-                "--gap-ms",
-                type=click.IntRange(1),
-                default=10_000,
-                show_default=True,
-                help="Reports over the limit that are farther apart are two offences: as [rules] of the office.",
-            ),
-            click.option(
-                "--late-ms",
-                type=click.IntRange(1),
-                default=900_000,
-                show_default=True,
-                help="Reports that are older when they are received do not count: as [rules] of the office.",
+                "--office",
+                metavar="FILE",
+                help="The office's configuration: offences by its [rules] and [tariff], on its network.",
             ),
             click.option("--out", metavar="DIR", required=True, help="The tables, and where the query has come to."),
             click.option(
@@ -73,19 +71,30 @@ def source_options(function: F) -> F:
             ),
         ]
     ):
-        function = option(function)
-    return function
+        made = option(made)
+    return made
 
 
-def source_of(
-    path: str | None,
-    brokers: str | None,
-    kafka: str | None,
-    topic: str | None,
-    kafka_options: tuple[str, ...],
-    condition: str | None,
-    token_file: str | None,
-) -> dict[str, str]:
+class Source(NamedTuple):
+    """What source_options gives a command, by their names."""
+
+    path: str | None
+    brokers: str | None
+    kafka: str | None
+    topic: str | None
+    kafka_options: tuple[str, ...]
+    condition: str | None
+    token_file: str | None
+    network: str | None
+    rules: str | None
+    office: str | None
+    out: str
+    table_format: str
+
+
+def source_of(source: Source) -> dict[str, str]:
+    """As options of Spark's reader."""
+    path, brokers, kafka, topic, kafka_options, condition, token_file, *_ = source
     if len([1 for one in (path, brokers, kafka) if one]) != 1:
         raise BadInput("want --path DIR, --brokers ADDRESSES or --kafka HOST:PORT, one of them")
     if bool(kafka) != bool(topic):
@@ -110,16 +119,16 @@ def source_of(
     return {name: value for name, value in found.items() if value} | passed
 
 
-def is_delta(table_format: str) -> bool:
+def is_delta(source: Source) -> bool:
     """Whether the tables are to be Delta's; where they cannot be, that is said before anything is started."""
-    if table_format == "delta":
+    if source.table_format == "delta":
         from vicinal_cloud.spark.traffic.delta import check_installed
 
         try:
             check_installed()
         except VicinalError as error:
             raise Failed(str(error)) from error
-    return table_format == "delta"
+    return source.table_format == "delta"
 
 
 def settings_of(options: Mapping[str, str]) -> dict[str, str]:
@@ -133,22 +142,25 @@ def settings_of(options: Mapping[str, str]) -> dict[str, str]:
     return connector()
 
 
-def places_of(network: str | None, rules: str | None) -> "Places":
-    from vicinal_cloud.spark.traffic.places import read_places
+def places_of(source: Source) -> "tuple[Places, Settings]":
+    """Roads, areas and limits; and by which rules an offence is one."""
+    from vicinal_cloud.spark.traffic.places import Places, read_places
+    from vicinal_cloud.spark.traffic.rules import read_limits
+    from vicinal_cloud.traffic import Settings
+    from vicinal_cloud.traffic.config import load
 
     from ..traffic import tracks
 
-    file = Path(network) if network else Path(tracks.__file__).with_name("aldermere.geojson")
+    file = source.network or Path(tracks.__file__).with_name("aldermere.geojson")
     try:
-        return read_places(file, rules)
+        office = load(Path(source.office)) if source.office else None
+        if office is None or source.network:
+            places = read_places(Path(file), source.rules)
+        else:
+            places = Places(office.network, *read_limits(office.network, source.rules))
+        return places, office.settings if office else Settings()
     except VicinalError as error:
         raise BadInput(str(error)) from error
-
-
-def office_of(gap_ms: int, late_ms: int) -> "Settings":
-    from vicinal_cloud.traffic import Rules, Settings
-
-    return Settings(rules=Rules(late_ms=late_ms), gap_ms=gap_ms)
 
 
 def limits_of(places: "Places", rules: str | None) -> "Callable[[], Known] | None":

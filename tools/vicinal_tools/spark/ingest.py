@@ -11,7 +11,7 @@ from vicinal.errors import VicinalError
 
 from ..overlay import Failed
 from ._options import session_options, start
-from ._tables import is_delta, limits_of, office_of, places_of, progress, settings_of, source_of, source_options
+from ._tables import Source, is_delta, limits_of, places_of, progress, settings_of, source_of, source_options
 
 __all__ = ["command", "reason_of"]
 
@@ -35,19 +35,7 @@ _SLOW, _TRIES = "Python worker failed to connect back", 10
 @click.option("--json", "as_json", is_flag=True, help="Progress as one JSON object a line, for programs.")
 @session_options
 def command(
-    path: str | None,
-    brokers: str | None,
-    kafka: str | None,
-    topic: str | None,
-    kafka_options: tuple[str, ...],
-    condition: str | None,
-    token_file: str | None,
-    network: str | None,
-    rules: str | None,
-    gap_ms: int,
-    late_ms: int,
-    out: str,
-    table_format: str,
+    source: Source,
     once: bool,
     every: float,
     most: int | None,
@@ -64,9 +52,9 @@ def command(
     Ends with Ctrl-C or SIGTERM; called again with the same --out it goes on where it was. Killed at any moment it loses
     nothing and counts nothing twice.
     """
-    options = source_of(path, brokers, kafka, topic, kafka_options, condition, token_file)
-    places = places_of(network, rules)
-    delta = is_delta(table_format)
+    options = source_of(source)
+    places, settings = places_of(source)
+    delta = is_delta(source)
     if most:
         options["maxOffsetsPerTrigger"] = str(most)
     if skip_lost:
@@ -87,15 +75,15 @@ def command(
     try:
         tables = Tables(
             spark,
-            Path(out),
+            Path(source.out),
             places,
-            office_of(gap_ms, late_ms),
+            settings,
             query="ingest",
             refresh_s=refresh,
             derived=() if positions_only else DERIVED,
             said=said,
             delta=delta,
-            limits=limits_of(places, rules),
+            limits=limits_of(places, source.rules),
         )
         try:
             tries = _TRIES

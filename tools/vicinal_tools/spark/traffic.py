@@ -9,7 +9,7 @@ from vicinal.errors import VicinalError
 
 from ..overlay import Failed
 from ._options import session_options, start
-from ._tables import is_delta, office_of, places_of, settings_of, source_of, source_options
+from ._tables import Source, is_delta, places_of, settings_of, source_of, source_options
 from .ingest import reason_of
 
 __all__ = ["command"]
@@ -20,19 +20,7 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="The counts as one JSON object, for programs.")
 @session_options
 def command(
-    path: str | None,
-    brokers: str | None,
-    kafka: str | None,
-    topic: str | None,
-    kafka_options: tuple[str, ...],
-    condition: str | None,
-    token_file: str | None,
-    network: str | None,
-    rules: str | None,
-    gap_ms: int,
-    late_ms: int,
-    out: str,
-    table_format: str,
+    source: Source,
     as_json: bool,
     master: str | None,
     memory: str,
@@ -43,9 +31,9 @@ def command(
     positions, late, quarantine, segment_speeds, congestion, stopped, accidents, trips, offences: Parquet by day and
     area, for Spark, DuckDB and pandas. To follow a log that grows: vicinal spark ingest.
     """
-    options = source_of(path, brokers, kafka, topic, kafka_options, condition, token_file)
-    places = places_of(network, rules)
-    delta = is_delta(table_format)
+    options = source_of(source)
+    places, settings = places_of(source)
+    delta = is_delta(source)
     click.echo("starting Spark", err=True)
     spark = start("traffic", master, memory, settings_of(options), jars)
     from vicinal_cloud.spark.source import register
@@ -54,7 +42,7 @@ def command(
     register(spark)
     try:
         click.echo("reading", err=True)
-        counts = batch(spark, options, Path(out), places, office_of(gap_ms, late_ms), delta)
+        counts = batch(spark, options, Path(source.out), places, settings, delta)
     except VicinalError as error:
         raise Failed(str(error)) from error
     except Exception as error:

@@ -9,6 +9,8 @@ All in metres on the network's plane.
 
 import copy
 import math
+from datetime import date, datetime, timedelta
+from datetime import time as clock
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +27,7 @@ MATCH_M = 30.0
 ACROSS_M = 15.0
 CELL_M = 100.0
 _TURN = 3_600_000_000.0
+_QUARTER_MS = 900_000
 FORWARD, BACKWARD = "forward", "backward"
 
 
@@ -75,6 +78,19 @@ class Places:
                 for dy in (-1, 0, 1):
                     near.setdefault((cx + dx, cy + dy), set()).update(numbers)
         return {cell: np.array(sorted(numbers)) for cell, numbers in near.items()}
+
+    def days(self, times: Any) -> Any:
+        """Of ms, as text: a day is the town's own, so that what ends at midnight ends when little moves."""
+        ms = np.asarray(times)
+        quarters, which = np.unique(ms // _QUARTER_MS, return_inverse=True)  # no zone changes its clock within one
+        zone = self.network.timezone
+        names = [datetime.fromtimestamp(int(one) * _QUARTER_MS / 1000, zone).date().isoformat() for one in quarters]
+        return np.array(names, dtype=object)[which]
+
+    def end_of(self, day: str) -> int:
+        """ms"""
+        midnight = datetime.combine(date.fromisoformat(day) + timedelta(days=1), clock(), self.network.timezone)
+        return round(midnight.timestamp() * 1000)
 
     def metres(self, lat: Any, lon: Any) -> tuple[Any, Any]:
         """Arrays of 1e-7 degrees, as on the network's plane."""
@@ -140,15 +156,13 @@ class Places:
         values, sources = np.full(len(areas), np.nan), np.full(len(areas), "", dtype=object)
         # A limit changes at whole minutes, or when somebody sets it.
         sets = sorted({moment for rule in self.limits.rules() for moment in (rule.since, rule.until) if moment})
-        known: dict[tuple[str, int, int], tuple[float, str]] = {}
-        for row, (area, at) in enumerate(zip(areas, times.tolist())):
-            if not area:
-                continue
-            key = (area, at // 60_000, int(np.searchsorted(sets, at, side="right")))
-            if key not in known:
-                found = self.limits.in_force(area, at)
-                known[key] = (math.nan, "") if found is None else (float(found.value), found.source)
-            values[row], sources[row] = known[key]
+        span = np.stack([times // 60_000, np.searchsorted(sets, times, side="right")])
+        for area in {*areas.tolist()} - {""}:
+            rows = np.flatnonzero(areas == area)
+            _, first, which = np.unique(span[:, rows], axis=1, return_index=True, return_inverse=True)
+            found = [self.limits.in_force(area, at) for at in times[rows[first]].tolist()]
+            values[rows] = np.array([math.nan if one is None else one.value for one in found])[which]
+            sources[rows] = np.array(["" if one is None else one.source for one in found], dtype=object)[which]
         return values, sources
 
 

@@ -31,11 +31,11 @@ def page(tables: Path) -> str:
     """Of one commit. Raises VicinalError where there are none, or they cannot be read."""
     notes, found = read(tables, "segment_speeds", "offences")
     speeds, offences = found["segment_speeds"], found["offences"]
-    counts = notes.get("counts", {})
+    counts, zone = notes.get("counts", {}), notes.get("timezone", "UTC")
     parts = [
-        f"<p>{counts.get('read', 0):,} events read, {counts.get('position', 0):,} positions. Times are UTC.</p>",
-        "<h2>Speed of segments by hour</h2>",
-        _heat(speeds),
+        f"<p>{counts.get('read', 0):,} events read, {counts.get('position', 0):,} positions.</p>",
+        f"<h2>Speed of segments by hour</h2><p>Of the town's clock ({escape(zone)}).</p>",
+        _heat(speeds, zone),
         "<h2>Worst segments</h2>",
         _worst(speeds),
         "<h2>Offences by area</h2>",
@@ -62,12 +62,11 @@ def _weighted(speeds: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return found.assign(ratio=found["weight"] / found["reports"], kmh=found["kmh"] / found["reports"])
 
 
-def _heat(speeds: pd.DataFrame) -> str:
+def _heat(speeds: pd.DataFrame, zone: str) -> str:
     if speeds.empty:
         return _nothing()
-    by_hour = _weighted(
-        speeds.assign(hour=pd.to_datetime(speeds["minute_time"], utc=True).dt.hour), ["segment_id", "hour"]
-    )
+    minutes = pd.to_datetime(speeds["minute_time"], utc=True).dt.tz_convert(zone)
+    by_hour = _weighted(speeds.assign(hour=minutes.dt.hour), ["segment_id", "hour"])
     whole = _weighted(speeds, ["segment_id"]).sort_values(["ratio", "segment_id"]).head(WORST)
     names = list(whole["segment_id"])
     wide, high, left = 26, 18, 130

@@ -72,9 +72,10 @@ def _judge(batch: pa.RecordBatch, places: Places, settings: Settings) -> pa.Reco
     count = len(rows)
     received = rows["_received_ms"].fillna(0).to_numpy(np.int64)
     time_known = rows["$Time"].notna().to_numpy()
-    # Some 5,000 years: what is beyond is no time, and would be none in a timestamp either.
-    time_known &= rows["$Time"].fillna(0).to_numpy(np.float64) < 1.6e14
-    time = np.where(time_known, rows["$Time"].fillna(0).to_numpy(np.int64), received)
+    time = rows["$Time"].fillna(0).to_numpy(np.int64)
+    # Some 5,000 years: what is before or beyond is no time, and would be none in a timestamp either.
+    time_known &= (time >= 0) & (time < 160_000_000_000_000)
+    time = np.where(time_known, time, received)
     has_place = (rows["lat"].notna() & rows["lon"].notna()).to_numpy()
     lat = rows["lat"].fillna(0).to_numpy(np.int64)
     lon = rows["lon"].fillna(0).to_numpy(np.int64)
@@ -151,7 +152,7 @@ def _judge(batch: pa.RecordBatch, places: Places, settings: Settings) -> pa.Reco
         "monitor": pa.array([name if name in places.network.monitors else None for name in heard], pa.string()),
         "log": batch.column("_log"),
         "log_offset": batch.column("_offset"),
-        "day": pa.array(np.datetime_as_string(time.astype("datetime64[ms]"), unit="D"), pa.string()),
+        "day": pa.array(places.days(time), pa.string()),
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 

@@ -5,12 +5,13 @@ events ──▶ judged ──┬─▶ positions (without those that are there)
                     ├─▶ late                                               speeding ──▶ offences
                     ├─▶ quarantine, with the reason
                     └─▶ counts: read = positions + duplicates + late + quarantine + other
+
+What follows from positions (refresh.py) is made beside the batches, which do not wait for it.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +21,13 @@ import pyarrow.compute as pc
 from vicinal.errors import VicinalError
 
 from ...traffic.control import Settings
-from .offences import SPEEDING, cases, offences, settles_ms, to_keep
+from .offences import SPEEDING
 from .places import Places
+from .refresh import DERIVED, FAST, OFFENCES, Days, beside
 from .reports import EVENTS, JUDGED, KEPT, LATE, OTHER, POSITION, QUARANTINE, judged
 from .rules import Known
 from .small import MOST, counted, first_seen
 from .store import Store
-from .tables import TABLES, observed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DERIVED", "Tables", "all_of", "batch", "stream"]
 
-OFFENCES, FAST = "offences", "speeding"
-DERIVED = (*TABLES, OFFENCES)
 Said = Callable[[dict[str, Any]], None]
 
 
@@ -66,7 +65,12 @@ class Tables:
         self._derived = derived
         self._refreshed = time.monotonic()
         self._said = said or (lambda progress: None)
-        self._changing = threading.Lock()
+        self._beside = beside(spark)
+        self._changing, self._refreshing = threading.Lock(), threading.Lock()
+        self._changed: set[str] = set()
+        """days, since the last refresh began"""
+        self._read = False
+        """by a refresh, just now: no file of positions may be removed"""
 
     def ingest(self, events: "DataFrame", number: int, small: bool = False) -> None:
         """One batch; nothing if it is there. A `small` one has no more rows than small.MOST."""
@@ -82,22 +86,8 @@ class Tables:
         else:
             self._ingest_large(rows.persist(), number)
         self._said({"batch": number, "seconds": round(time.monotonic() - begun, 3), **self.store.notes["last"]})
-        for table in ("positions", "late", "quarantine"):
+        for table in () if self._read else ("positions", "late", "quarantine"):
             self.store.compact(table)
-        self._refresh_if_due()
-
-    def tick(self) -> None:
-        """Now and then, from any thread: a stream that has nothing to read runs no batch, and what follows from the
-        last one is due all the same."""
-        if self._changing.acquire(blocking=False):  # else a batch is under way, and looks for itself
-            try:
-                self._refresh_if_due()
-            finally:
-                self._changing.release()
-
-    def _refresh_if_due(self) -> None:
-        if time.monotonic() - self._refreshed >= self._refresh_s:
-            self._refresh(ended=False)
 
     def _known_places(self) -> Places:
         if self._limits is not None:
@@ -172,47 +162,43 @@ class Tables:
         totals = dict(self.store.notes.get("counts", {}))
         for name, count in outcomes.items():
             totals[name] = totals.get(name, 0) + count
-        dirty = sorted({*self.store.notes.get("dirty", []), *(one[0] for one in days)})
-        self.store.commit(number, tables, notes={"counts": totals, "dirty": dirty, "last": outcomes}, rows=sizes)
+        changed = {one[0] for one in days}
+        self._changed |= changed
+        dirty = sorted({*self.store.notes.get("dirty", []), *changed})
+        staged = self.store.stage(tables, sizes)
+        zone = str(self._places.network.timezone)
+        notes = {"counts": totals, "dirty": dirty, "last": outcomes, "timezone": zone}
+        self.store.commit(number, staged, notes=notes)
 
     def refresh(self, ended: bool = False) -> None:
         """What follows from the positions of the days that have changed. `ended`: nothing comes any more."""
-        with self._changing:
-            self._refresh(ended)
+        with self._refreshing:
+            self._refresh(self.spark, ended)
 
-    def _refresh(self, ended: bool) -> None:
-        self._refreshed = time.monotonic()
-        dirty = self.store.notes.get("dirty", [])
-        if not dirty or not self._derived:
-            return
-        days = sorted({*dirty, *self.store.notes.get("undecided", [])})
-        places = self._known_places()
-        positions = self._of_days("positions", days)
-        assert positions is not None, "a day is dirty because of its positions"
-        held = [seen := observed(positions).persist()]
+    def tick(self) -> None:
+        """Now and then, from any thread but that of the batches, which go on meanwhile."""
+        if time.monotonic() - self._refreshed >= self._refresh_s and self._refreshing.acquire(blocking=False):
+            try:
+                self._refresh(self._beside, ended=False)
+            finally:
+                self._refreshing.release()
+
+    def _refresh(self, spark: "SparkSession", ended: bool) -> None:
         try:
-            tables = {name: TABLES[name](seen, places) for name in self._derived if name != OFFENCES}
-            notes: dict[str, Any] = {"dirty": [], "undecided": []}
-            speeding = self._of_days(FAST, days) if OFFENCES in self._derived else None
-            if speeding is not None:
-                held.append(found := cases(speeding, positions, places, self._settings).persist())
-                final = None if ended else self._final(positions)
-                tables |= {OFFENCES: offences(found), FAST: to_keep(speeding, found, final)}
-                notes["undecided"] = [] if final is None else [day for day in days if _end(day) >= final]
-            replaced = {name: self.store.files(name, days) for name in tables}
-            self.store.commit(None, tables, replaced, notes=notes)
+            with self._changing:
+                dirty = self.store.notes.get("dirty", [])
+                if not dirty or not self._derived:
+                    return
+                days = sorted({*dirty, *self.store.notes.get("undecided", [])})
+                day = Days(spark, self.store, days, self._known_places(), self._settings, ended)
+                self._changed, self._read = set(), True
+            staged, notes = day.staged(self._derived)
+            with self._changing:
+                # Days that batches have changed meanwhile are due again.
+                self.store.commit(None, staged, day.replaced(self._derived), {**notes, "dirty": sorted(self._changed)})
         finally:
-            for one in held:
-                one.unpersist()
-
-    def _of_days(self, table: str, days: list[str]) -> "DataFrame | None":
-        found = self.store.read(self.spark, table, self.store.files(table, days))
-        return None if found is None else found.selectExpr("* except (day)", "cast(day as string) as day")
-
-    def _final(self, positions: "DataFrame") -> int:
-        """Of what happened before it, all that may be believed has come: ms."""
-        ((received,),) = positions.agg(_sql("max(unix_millis(received_time))")).collect()
-        return int(received) - settles_ms(self._settings)
+            self._read = False
+            self._refreshed = time.monotonic()
 
     def close(self) -> None:
         self.store.close()
@@ -238,11 +224,6 @@ def _tallied(found: "Iterable[tuple[Any, ...]]") -> tuple[dict[str, int], list[t
 
 def _only(rows: Any, names: list[str]) -> Any:
     return rows.select(names) if isinstance(rows, pa.Table) else rows.select(*names)
-
-
-def _end(day: str) -> int:
-    """ms"""
-    return int(datetime.fromisoformat(f"{day}T00:00:00+00:00").timestamp() + 86_400) * 1000
 
 
 def _is(outcome: str) -> Any:

@@ -2,7 +2,7 @@
 
     OUT/positions/day=2026-11-17/area=old-town/b7-0.parquet       any reader of Parquet can read OUT/positions
     OUT/_vicinal/state.json                                       which files count, and the batch they are of
-    OUT/_vicinal/staging/7/...                                    what is being written
+    OUT/_vicinal/staging/7.0/...                                  what is being written
     OUT/_vicinal/lock                                             flock of who writes
     OUT/positions/_delta_log                                      where asked for: the same as a Delta table (delta.py)
 
@@ -19,13 +19,14 @@ rows that are missing. reading.py gives what was committed, and so does Delta's 
 """
 
 import fcntl
+import itertools
 import json
 import os
 import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,12 +39,12 @@ from .small import read_partitioned, together, write_partitioned
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["STATE", "Store", "StoreInUse"]
+__all__ = ["STATE", "Staged", "Store", "StoreInUse"]
 
 _OWN = "_vicinal"
 STATE = f"{_OWN}/state.json"
 # Of the tables: what another one has written cannot be added to.
-FORM = 2
+FORM = 3
 # Rows of one file of Parquet: 20 MB.
 FILE_ROWS = 1_000_000
 # Tables of which nothing is replaced; the others are made anew by the day.
@@ -52,6 +53,12 @@ _ADDED_TO = ("positions", "late", "quarantine")
 
 class StoreInUse(VicinalError):
     pass
+
+
+class Staged(NamedTuple):
+    place: Path
+    files: dict[str, list[tuple[Path, list[int]]]]
+    """by table, each with what state.json says of it"""
 
 
 class Store:
@@ -95,6 +102,7 @@ class Store:
                 "with its checkpoint"
             )
         self._query = query
+        self._numbers = itertools.count()
 
     def close(self) -> None:
         if self._lock >= 0:
@@ -137,19 +145,37 @@ class Store:
             return None
         return spark.read.option("basePath", str(self.root / table)).parquet(*[str(one) for one in chosen])
 
+    def stage(self, tables: "dict[str, DataFrame | pa.Table]", rows: "dict[str, int] | None" = None) -> "Staged":
+        """Written aside, for a commit of it; others may be made meanwhile. `rows`, if they are known, say how many
+        files there should be."""
+        # A name that no earlier state.json has among its moves: these are made again when the store is opened.
+        place = self._own / "staging" / f"{self._state.get('commit', 0) + 1}.{next(self._numbers)}"
+        found: dict[str, list[tuple[Path, list[int]]]] = {}
+        for table, frame in tables.items():
+            if isinstance(frame, pa.Table):
+                write_partitioned(frame, place / table)
+            else:
+                parts = max(1, -(-(rows or {}).get(table, 1) // FILE_ROWS))
+                frame.coalesce(parts).write.mode("overwrite").partitionBy("day", "area").option(
+                    "compression", "zstd"
+                ).parquet(str(place / table))
+            files = [(one, _about(one)) for one in sorted((place / table).rglob("*.parquet"))]
+            found[table] = [(one, about) for one, about in files if about[0]]
+        for files in found.values():
+            for one, _ in files:
+                _sync(one)
+        return Staged(place, found)
+
     def commit(
         self,
         batch: int | None,
-        tables: "dict[str, DataFrame | pa.Table]",
+        staged: "Staged",
         replaced: "dict[str, list[Path]] | None" = None,
         notes: dict[str, Any] | None = None,
-        rows: "dict[str, int] | None" = None,
     ) -> None:
         """All of it. `batch` None for what is of no batch: a refresh, or a compaction. `replaced` are files that no
-        longer count; `rows`, if they are known, say how many files there should be."""
+        longer count."""
         number = self._state.get("commit", 0) + 1
-        label = f"c{number}"
-        staging = self._own / "staging" / str(number)
         moves: list[list[str]] = []
         files: dict[str, dict[str, Any]] = {name: dict(found) for name, found in self._state["files"].items()}
         removed: list[str] = []
@@ -158,22 +184,12 @@ class Store:
                 name = one.relative_to(self.root).as_posix()
                 files.get(table, {}).pop(name, None)
                 removed.append(name)
-        for table, frame in tables.items():
-            count = None if rows is None else rows.get(table)
-            parts = 1 if count is None else max(1, -(-count // FILE_ROWS))
-            place = staging / table
-            if isinstance(frame, pa.Table):
-                write_partitioned(frame, place)
-            else:
-                frame.coalesce(parts).write.mode("overwrite").partitionBy("day", "area").option(
-                    "compression", "zstd"
-                ).parquet(str(place))
-            for at, one in enumerate(sorted(place.rglob("*.parquet"))):
-                about = _about(one)
-                if about[0]:
-                    name = f"{table}/{one.parent.relative_to(place).as_posix()}/{label}-{at}.parquet"
-                    moves.append([one.relative_to(self.root).as_posix(), name])
-                    files.setdefault(table, {})[name] = about
+        for table, fresh in staged.files.items():
+            for at, (one, about) in enumerate(fresh):
+                folder = one.parent.relative_to(staged.place / table).as_posix()
+                name = f"{table}/{folder}/c{number}-{at}.parquet"
+                moves.append([one.relative_to(self.root).as_posix(), name])
+                files.setdefault(table, {})[name] = about
         state = {
             "form": FORM,
             "query": self._query or self._state["query"],
@@ -185,12 +201,10 @@ class Store:
             "removed": removed,
             "delta": self._state.get("delta", False),
         }
-        for old, _ in moves:
-            _sync(self.root / old)
         _replace(self._own / "state.json", json.dumps(state))
         self._state = state
         self._finish()
-        shutil.rmtree(staging, ignore_errors=True)
+        shutil.rmtree(staged.place, ignore_errors=True)
 
     def _finish(self) -> None:
         """The moves of the last commit, those that are still to be made."""
@@ -223,7 +237,7 @@ class Store:
         if not chosen:
             return 0
         gone = [self.root / name for name in chosen]
-        self.commit(None, {table: read_partitioned(gone, self.root / table)}, {table: gone})
+        self.commit(None, self.stage({table: read_partitioned(gone, self.root / table)}), {table: gone})
         return len(known) - len(self._state["files"][table])
 
 

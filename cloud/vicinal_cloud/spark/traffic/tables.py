@@ -1,7 +1,7 @@
 """What follows from positions. Each table is one function of a DataFrame, for history and for now.
 
-A table of a day is a function of the positions of that day (UTC), whatever order they came in: windows are by vehicle
-and time, and of equals the lower seq is first. So what a stream has refreshed is what a batch computes.
+A table of a day, by the town's clock, is a function of the positions of that day, whatever order they came in: windows
+are by vehicle and time, and of equals the lower seq is first. So what a stream has refreshed is what a batch computes.
 
     observed          positions with a place and a speed: a vehicle may send both in one event, or one after the other
     segment_speeds    by segment, direction and minute, against free flow
@@ -21,8 +21,9 @@ from .places import Places
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["TABLES", "accidents", "congestion", "observed", "segment_speeds", "stopped", "trips"]
+__all__ = ["TABLES", "accidents", "congestion", "following", "observed", "segment_speeds", "stopped", "trips"]
 
+TABLES = ("segment_speeds", "congestion", "stopped", "accidents", "trips")
 # A speed counts for a place so long after it was said: 28 m at 50 km/h.
 PAIRED_S = 2
 # Slow is below so much of free flow, by at least so many vehicles; two runs with so few minutes between are one.
@@ -236,15 +237,15 @@ def _expressions(*texts: str) -> list[Any]:
     return [functions.expr(text) for text in texts]
 
 
-def _from_speeds(seen: "DataFrame", places: Places) -> "DataFrame":
-    return congestion(segment_speeds(seen, places))
-
-
-# By name; each takes what was observed, and the places.
-TABLES: dict[str, Callable[["DataFrame", Places], "DataFrame"]] = {
-    "segment_speeds": segment_speeds,
-    "congestion": _from_speeds,
-    "stopped": lambda seen, places: stopped(seen),
-    "accidents": lambda seen, places: accidents(stopped(seen)),
-    "trips": lambda seen, places: trips(seen),
-}
+def following(
+    seen: "DataFrame", places: Places, keep: "Callable[[DataFrame], DataFrame]" = lambda frame: frame
+) -> "dict[str, DataFrame]":
+    """Every table, by name, of what was observed. `keep` is told of each that another one is made of."""
+    speeds, still = keep(segment_speeds(seen, places)), keep(stopped(seen))
+    return {
+        "segment_speeds": speeds,
+        "congestion": congestion(speeds),
+        "stopped": still,
+        "accidents": accidents(still),
+        "trips": trips(seen),
+    }
