@@ -480,17 +480,13 @@ def test_few_files_are_left_and_few_rows_written_again(batches: list[tuple[int, 
     times_written = 0
     for number, (folder, count) in enumerate(batches):
         rows[f"t/{folder}/{number}"] = count
-        chosen = together(rows, most)
-        merged: dict[str, int] = {}
-        for name in chosen:
-            parent = name.rpartition("/")[0]
-            merged[parent] = merged.get(parent, 0) + rows[name]
-            assert rows[name] * 2 <= sum(rows[one] for one in chosen if one.rpartition("/")[0] == parent)
-            times_written += rows[name]
-        assert sum(merged.values()) <= most
-        for name in chosen:
-            del rows[name]
-        rows.update({f"{parent}/c{number}": count for parent, count in merged.items()})
+        while chosen := together(rows, most):
+            (parent,) = {name.rpartition("/")[0] for name in chosen}
+            merged = sum(rows[name] for name in chosen)
+            assert merged <= most
+            assert all(2 * rows.pop(name) <= merged for name in chosen)
+            times_written += merged
+            rows[f"{parent}/c{number}-{times_written}"] = merged
     total = sum(count for _, count in batches)
     assert sum(rows.values()) == total
     assert times_written <= total * math.log2(total + 1)

@@ -83,22 +83,19 @@ def read_partitioned(files: Sequence[Path], root: Path) -> pa.Table:
 
 
 def together(rows: Mapping[str, int], most: int) -> list[str]:
-    """Of files, folder/name and their rows, those to be made one in their folder now; at most so many rows in all."""
+    """Of files, folder/name and their rows, those to be made one now, with `most` rows at most: of one folder, that
+    with most files."""
     folders: dict[str, list[tuple[int, str]]] = {}
     for name, count in rows.items():
         folders.setdefault(name.rpartition("/")[0], []).append((count, name))
-    found: list[str] = []
-    room = most
-    for files in folders.values():
+    for files in sorted(folders.values(), key=len, reverse=True):
         files.sort()
         totals = list(accumulate(count for count, _ in files))
         for some in range(len(files), TOGETHER_FROM - 1, -1):
             total, largest = totals[some - 1], files[some - 1][0]
-            if total <= room and 2 * largest <= total:
-                found += [name for _, name in files[:some]]
-                room -= total
-                break
-    return found
+            if total <= most and 2 * largest <= total:
+                return [name for _, name in files[:some]]
+    return []
 
 
 def _escaped(name: str) -> str:

@@ -33,6 +33,7 @@ CONFIDENT_VEHICLES = 5
 STILL_KMH, STILL_S, STILL_REPORTS = 3.0, 60, 4
 ACCIDENT_S, ACCIDENT_M = 120, 30.0
 PAUSE_S = 300
+_OBSERVED = ("day", "area", "vehicle_id", "seq", "event_time", "ms", "lat_deg", "lon_deg", "segment_id", "direction")
 _WHEN = "struct(ms, seq)"
 _METRES = (
     "6371008.8 * sqrt(pow(radians({a}lat_deg - {b}lat_deg), 2)"
@@ -41,14 +42,17 @@ _METRES = (
 
 
 def observed(positions: "DataFrame") -> "DataFrame":
-    """With `ms`, the time as a number, for what follows."""
-    spoken = positions.selectExpr("*", "unix_millis(event_time) as ms")
-    return spoken.selectExpr(
-        "* except (speed_kmh)",
-        f"""coalesce(speed_kmh, max_by(speed_kmh, if(speed_kmh is null, null, struct(ms, seq))) over (
-                partition by day, vehicle_id order by ms range between {PAIRED_S * 1000} preceding and current row
-            )) as speed_kmh""",
-    ).where("lat_deg is not null")
+    """What the tables are made of, with `ms`, the time as a number."""
+    # The latest that was said by then, of all: a frame that only grows costs little, one that slides does not.
+    latest = "max(if(speed_kmh is null, null, struct(ms, seq, speed_kmh)))"
+    return (
+        positions.selectExpr("*", "unix_millis(event_time) as ms")
+        .selectExpr(*_OBSERVED, "speed_kmh", f"{latest} over (partition by day, vehicle_id order by ms) as said")
+        .where("lat_deg is not null")
+        .selectExpr(
+            *_OBSERVED, f"coalesce(speed_kmh, if(ms - said.ms <= {PAIRED_S * 1000}, said.speed_kmh, null)) as speed_kmh"
+        )
+    )
 
 
 def segment_speeds(seen: "DataFrame", places: Places) -> "DataFrame":
