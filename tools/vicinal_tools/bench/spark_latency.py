@@ -39,7 +39,7 @@ RATE = 10_000
 _SECONDS = 150
 # Of the beginning at the full rate, which is not counted: batches are compiled while they run.
 _WARM_S = 15
-# Batches at a trickle before that, while Spark's processes start.
+# Batches at a trickle before that, while Spark's processes start; then all other tables, for the first time.
 _BATCHES = 5
 _CARS = 500
 _STEP_S = 0.05
@@ -100,6 +100,7 @@ def _measured(spark: "SparkSession", place: Path, rate: int, seconds: int, way: 
         query = stream(spark, {"path" if way == FROM_LOG else "brokers": where}, tables)
         while tables.store.batch < _BATCHES and query.isActive:
             time.sleep(0.1)
+        tables.refresh()
         begin = time.time()
         go.set()
         while publisher.is_alive():

@@ -47,6 +47,8 @@ STATE = f"{_OWN}/state.json"
 FORM = 3
 # Rows of one file of Parquet: 20 MB.
 FILE_ROWS = 1_000_000
+# Of one that is made of small ones: a stream waits for it, half a second.
+COMPACT_ROWS = 250_000
 # Tables of which nothing is replaced; the others are made anew by the day.
 _ADDED_TO = ("positions", "late", "quarantine")
 
@@ -233,7 +235,7 @@ class Store:
         """Days and areas with many small files get fewer (small.together), here and without a job of Spark's: a stream
         waits for it. How many files there are fewer."""
         known = self._state["files"].get(table, {})
-        chosen = together({name: about[0] for name, about in known.items()}, FILE_ROWS)
+        chosen = together({name: about[0] for name, about in known.items()}, COMPACT_ROWS)
         if not chosen:
             return 0
         gone = [self.root / name for name in chosen]
