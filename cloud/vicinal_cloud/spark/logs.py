@@ -3,6 +3,7 @@
     ends()                          the first offset there is, and the next to be written
     plan(start, end)                pieces that can be read apart, always the same for the same offsets
     blocks(piece, ...)              what is in a piece, of what was asked for
+    name_at(offset)                 which event lies there
 
 A directory is read through its sidecar (sidecar.py) where a piece is most of a closed segment, or has whole *shares* of
 the open one. Over the network the broker selects, and what it sends is read here.
@@ -17,6 +18,7 @@ from vicinal.errors import VicinalError
 from vicinal.filter import Filter
 
 from ..log import DirectoryFiles, LogReader, OffsetGone, Record
+from ..log._checkpoint import COMMITTED
 from ..log._record import FIXED_BYTES
 from ..log._segments import Segment, list_segments
 from .conditions import Bound, select
@@ -84,7 +86,7 @@ class DirectoryLog:
         """The log's own folder, or the one of a broker that has it as `published`."""
         inner = path / "published"
         self.path = inner if inner.is_dir() and not any(path.glob("*.segment")) else path
-        if not self.path.is_dir():
+        if not self.path.is_dir() or not ((self.path / COMMITTED).exists() or any(self.path.glob("*.segment"))):
             raise VicinalError(f"{path}: there is no event log: want the directory that [log] of a broker names")
         self.name = str(path)
         self._reader = LogReader(self.path)
@@ -98,6 +100,12 @@ class DirectoryLog:
     def sample(self, oldest: int, newest: int) -> list[Record]:
         first, following = self.ends()
         return sample(self._reader.read, first, following, oldest, newest)
+
+    def name_at(self, offset: int) -> str | None:
+        try:
+            return name_of(self._reader.read(offset, 1)[0], offset)
+        except OffsetGone:
+            return None
 
     def plan(self, start: int, end: int, sidecars: bool = True, piece: int = PIECE) -> list[Piece]:
         segments = list_segments(self._files)
@@ -284,6 +292,12 @@ class _Here(NamedTuple):
     high: int
     offset: int
     position: int
+
+
+def name_of(records: list[Record], offset: int) -> str | None:
+    """Which event has this offset; None where nobody can say: it was removed, is damaged, or not for us."""
+    found = [record for record in records if record.offset == offset]
+    return f"{found[0].producer} {found[0].seq}" if found else None
 
 
 def sample(

@@ -25,7 +25,7 @@ from ..broker.dial import CannotConnect
 from ..broker.reading import TOPIC, unpack_records
 from ..broker.tokens import read_token
 from ..log import Record
-from .logs import PIECE, Asked, Found, Lost, Piece, found_in, sample
+from .logs import PIECE, Asked, Found, Lost, Piece, found_in, name_of, sample
 
 __all__ = ["BrokerLog", "Link", "Unreachable"]
 
@@ -129,6 +129,9 @@ class BrokerLog:
     def sample(self, oldest: int, newest: int) -> list[Record]:
         first, following = self.ends()
         return sample(lambda low, count: self._records(low, low + count, None)[:2], first, following, oldest, newest)
+
+    def name_at(self, offset: int) -> str | None:
+        return name_of(self._records(offset, offset + 1, None)[0], offset)
 
     def plan(self, start: int, end: int, sidecars: bool = True, piece: int = PIECE) -> list[Piece]:
         return [Piece(self.name, one, min(one + piece, end)) for one in range(start, end, piece)]

@@ -322,12 +322,19 @@ def _exact(value: Any, allowed: tuple[type, ...]) -> bool:
     return not isinstance(value, float) or abs(value) < 1 << 53
 
 
+def _last(log: str) -> str:
+    """Beside its offset in a checkpoint, which event was the last before it."""
+    return f"{log} before"
+
+
 class VicinalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, settings: Settings, schema: StructType) -> None:
         self.settings = settings
         self.rows = _Rows(settings, schema)
         self._logs: dict[str, Any] = {}
         self._until: dict[str, int] | None = None
+        self._same: set[str] = set()
+        """logs that were seen to be those of the checkpoint"""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_logs": {}}  # connections stay where they are
@@ -341,8 +348,11 @@ class VicinalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self._until = self._ends()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         ends = self._ends() if self._until is None else self._until
+        for where in self.settings.logs:
+            if where in start and (ends[where] != start[where] or where not in self._same):
+                self._check_same(where, start, ends[where])
         # A log that has come since the checkpoint begins at its beginning; one that has gone stays where it was.
         end = {**start, **{where: max(start.get(where, 0), ends[where]) for where in self.settings.logs}}
         if isinstance(limit, ReadMaxRows):
@@ -352,7 +362,22 @@ class VicinalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 share = min(end[where] - start.get(where, 0), -(-left // count))
                 end[where] = start.get(where, 0) + share
                 left -= share
+        for where in self.settings.logs:
+            if end[where] > start.get(where, 0):
+                end[_last(where)] = self._log(where).name_at(end[where] - 1)
         return end
+
+    def _check_same(self, where: str, start: dict[str, Any], end: int) -> None:
+        """The last event that was read is still what it was, or nobody can say."""
+        was = start.get(_last(where))
+        now = self._log(where).name_at(start[where] - 1) if was and end >= start[where] else was
+        if end < start[where] or (now is not None and now != was):
+            raise DataLoss(
+                f"{where}: this is another log than the one that was read: offset {start[where] - 1} was {was}, and "
+                f"now {'there are ' + str(end) if end < start[where] else 'is ' + str(now)}. If it was begun anew on "
+                "purpose, read it with a new checkpoint, into new tables"
+            )
+        self._same.add(where)
 
     def reportLatestOffset(self) -> dict[str, int] | None:
         return self._ends() if self._until is None else self._until
@@ -370,7 +395,7 @@ class VicinalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 lost = Lost(start[where], min(first, end[where]) - 1, "removed by retention")
                 if self.settings.fail_on_loss:
                     raise DataLoss(_loss(lost, where))
-                print(f"vicinal: {_loss(lost, where).split('.')[0]}", file=sys.stderr)
+                print(f"vicinal: {_loss(lost, where).partition('. ')[0]}", file=sys.stderr)
         return self.settings.plan(start, end, shares=False)
 
     def _log(self, where: str) -> Any:

@@ -34,6 +34,7 @@ __all__ = [
     "Column",
     "Malformed",
     "columns_of_schema",
+    "lost_in",
     "rows_of_block",
     "rows_of_loose",
     "rows_of_lost",
@@ -203,6 +204,12 @@ def rows_of_lost(first: int, last: int, why: str, columns: Sequence[Column], log
     """One row for a run of offsets that nobody can read any more."""
     error = f"{why}: {last - first + 1} events, offsets {first} to {last}"
     return _batch([{"_log": log, "_offset": first, ERROR: error}], columns)
+
+
+def lost_in(error: str) -> int:
+    """How many events the row with this error stands for."""
+    count = error.rpartition(" events, offsets ")[0].rpartition(" ")[2]
+    return int(count) if count.isdecimal() else 1
 
 
 def _batch(rows: list[dict[str, Any]], columns: Sequence[Column]) -> pa.RecordBatch:

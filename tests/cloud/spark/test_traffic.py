@@ -5,6 +5,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -74,6 +75,14 @@ def log(tmp_path_factory: pytest.TempPathFactory, happened: list[tuple[Event, in
     made.append_batch([entry(b"\x85\x00", "stranger", 1)], town.START)
     made.close()
     return folder
+
+
+def part(spark: Any, log: Path, low: int, high: int) -> Any:
+    """Events with the offsets low .. high-1."""
+    reader = spark.read.format("vicinal").schema(EVENTS).option("path", str(log))
+    for name, at in (("startingOffsets", low), ("endingOffsets", high)):
+        reader = reader.option(name, json.dumps({str(log): at}))
+    return reader.load()
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +190,67 @@ def test_of_nothing_there_are_no_rows_and_no_error(ready: Any, tmp_path: Path) -
     Log(tmp_path / "log").close()
     counts = batch(ready, {"path": str(tmp_path / "log")}, tmp_path / "tables", places())
     assert counts["read"] == 0 == sum(counts.values())
-    assert not list((tmp_path / "tables").rglob("*.parquet"))
+    duckdb = pytest.importorskip("duckdb")
+    for table in ("positions", "late", "quarantine", "speeding", *DERIVED):
+        assert rows(tmp_path / "tables", table) == []
+        assert duckdb.read_parquet(f"{tmp_path}/tables/{table}/**/*.parquet").fetchall() == []
+    with pytest.raises(VicinalError, match="there is no event log"):
+        batch(ready, {"path": str(tmp_path)}, tmp_path / "other", places())
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_a_vehicle_that_counts_anew_is_heard(ready: Any, tmp_path: Path, small: bool) -> None:
+    """The same number at another time is another report, in one batch and in two; the same at the same time is not."""
+
+    def report(at: int, seq: int) -> Event:
+        lat, lon = next(iter(places().network.roads)).points[0]
+        attrs = {"Time": town.START + at, "OriginProducer": "v", "OriginSeq": 7}
+        return Event("Position", {"lat": lat, "lon": lon, "rate": 20.0}, attrs, "gateway", seq)
+
+    log = Log(tmp_path / "log")
+    fill(log, [(report(at, seq), town.START + at) for seq, at in enumerate((0, 0, 60_000, 60_000))])
+    log.close()
+    found = []
+    for edges in ([0, 4], [0, 2, 4], [0, 1, 3, 4]):
+        out = tmp_path / f"tables-{len(edges)}"
+        tables = Tables(ready, out, places(), query="test", derived=())
+        for number, (low, high) in enumerate(pairwise(edges)):
+            tables.ingest(part(ready, tmp_path / "log", low, high), number, small)
+        found.append((tables.store.notes["counts"]["duplicate"], rows(out, "positions")))
+        tables.close()
+    assert found[0][0] == 2
+    assert found[0] == found[1] == found[2]
+
+
+def test_tables_without_offences_are_not_gone_on_with_for_offences(ready: Any, tmp_path: Path) -> None:
+    Log(tmp_path / "log").close()
+    tables = Tables(ready, tmp_path / "t", places(), query="ingest", derived=())
+    tables.ingest(ready.read.format("vicinal").schema(EVENTS).option("path", str(tmp_path / "log")).load(), 0)
+    tables.close()
+    with pytest.raises(VicinalError, match="begun without offences"):
+        Tables(ready, tmp_path / "t", places(), query="ingest")
+    Tables(ready, tmp_path / "t", places(), query="ingest", derived=()).close()
+
+
+def test_what_retention_took_is_counted(ready: Any, tmp_path: Path, happened: list[tuple[Event, int]]) -> None:
+    """In the tables too: as many as were lost, and not one gap."""
+    log = Log(tmp_path / "log", LogOptions(segment_bytes=20_000))
+    fill(log, happened)
+    log.close()
+    segments = sorted((tmp_path / "log").glob("*.segment"))
+    for one in segments[:-1]:
+        one.unlink()
+    first = DirectoryLog(tmp_path / "log").ends()[0]
+    assert first > 100
+    tables = Tables(ready, tmp_path / "t", places(), query="ingest", derived=())
+    options = {"path": str(tmp_path / "log"), "failOnDataLoss": "false"}
+    options["startingOffsets"] = json.dumps({options["path"]: 0})
+    query = stream(ready, options, tables, {"availableNow": True})
+    assert query.awaitTermination(240)
+    counts = tables.store.notes["counts"]
+    tables.close()
+    assert counts["quarantine: lost before it was read"] == first
+    assert counts["read"] == len(happened)
 
 
 def test_everything_is_accounted_for(done: Path, happened: list[tuple[Event, int]]) -> None:
@@ -286,7 +355,37 @@ def test_what_is_made_of_standing_still(spark: Any) -> None:
     (found,) = accidents(stopped(frame)).collect()
     assert (found["first_vehicle_id"], found["second_vehicle_id"]) == ("one", "two")
     assert found["apart_m"] == pytest.approx(11.1, abs=0.1)
-    assert {row["vehicle_id"]: row["reports"] for row in trips(frame).collect()} == {"one": 22, "two": 22, "light": 22}
+    assert {row["vehicle_id"]: row["reports"] for row in trips(frame).collect()} == {"one": 6, "two": 7, "light": 17}
+
+
+def test_what_is_not_heard_of_is_not_known_to_stand(spark: Any) -> None:
+    """Four reports within seconds, and one an hour later elsewhere: that is no stop of an hour, and no accident. Who
+    stands for long while it goes on reporting has ended a trip."""
+    from vicinal_cloud.spark.traffic.tables import accidents, stopped, trips
+
+    schema = (
+        "vehicle_id string, seq bigint, ms bigint, speed_kmh double, lat_deg double, lon_deg double, "
+        "segment_id string, direction string, area string, day string"
+    )
+
+    def frame(data: list[tuple[str, int, float, float]]) -> Any:
+        rows = [
+            (vehicle, seq, town.START + second * 1000, speed, lat, 5.0, "r1/0", "forward", "a", "d")
+            for seq, (vehicle, second, speed, lat) in enumerate(data)
+        ]
+        return spark.createDataFrame(rows, schema).selectExpr("*", "timestamp_millis(ms) as event_time")
+
+    silent = [(name, at, 0.0, 52.0) for name in "ab" for at in (0, 1, 2, 3)]
+    elsewhere = [("a", 3600, 0.0, 52.002), ("b", 3600, 0.0, 51.998)]
+    towed = [("c", at * 30, 0.0, 52.0 + at // 4 / 100) for at in range(8)]
+    still = stopped(frame([*silent, *elsewhere, *towed]))
+    assert [(row["vehicle_id"], row["duration_s"]) for row in still.collect()] == [("c", 90.0), ("c", 90.0)]
+    assert not accidents(still).collect()
+    parked = [("p", at * 60, 0.0 if 5 <= at < 50 else 40.0, 52.0 + at / 1000) for at in range(55)]
+    assert sorted((row["reports"], row["duration_s"]) for row in trips(frame(parked)).collect()) == [
+        (5, 240.0),
+        (5, 240.0),
+    ]
 
 
 def test_congestion_and_its_end(spark: Any) -> None:
@@ -300,6 +399,12 @@ def test_congestion_and_its_end(spark: Any) -> None:
         *minutes("ended", [1, 0.3, 0.4, 0.9, 0.9, 0.9, 0.9, 0.2]),
         *minutes("goes on", [1, 1, 1, 1, 1, 1, 0.5, 0.5]),
         *minutes("never", [0.7] * 8),
+        # Two minutes between two runs that are one; three between two that are two.
+        *minutes("near", [0.3, 0.9, 0.9, 0.3, 0.9, 0.9, 0.9, 0.9]),
+        *minutes("far", [0.3, 0.9, 0.9, 0.9, 0.3, 0.9, 0.9, 0.9]),
+        # One vehicle alone crawls on: nobody knows that the road is free.
+        *(one if at < 3 else (*one[:3], 1, *one[4:]) for at, one in enumerate(minutes("thin", [0.3] * 8))),
+        *minutes("silent", [0.3, 0.3]),
     ]
     frame = spark.createDataFrame(
         data,
@@ -315,7 +420,14 @@ def test_congestion_and_its_end(spark: Any) -> None:
         )
         for row in congestion(frame).collect()
     )
-    assert found == [("ended", 1, 2, True), ("ended", 7, 1, False), ("goes on", 6, 2, False)]
+    assert found == [
+        *(("ended", 1, 2, True), ("ended", 7, 1, False)),
+        *(("far", 0, 1, True), ("far", 4, 1, True)),
+        ("goes on", 6, 2, False),
+        ("near", 0, 2, True),
+        ("silent", 0, 2, True),
+        ("thin", 0, 3, False),
+    ]
 
 
 def test_a_stream_makes_the_same_tables(
@@ -358,10 +470,7 @@ def test_batches_go_on_while_tables_are_refreshed(
     edges = [end * part // 12 for part in range(13)]
 
     def ingest(number: int) -> None:
-        reader = ready.read.format("vicinal").schema(EVENTS).option("path", str(log))
-        for name, at in (("startingOffsets", edges[number]), ("endingOffsets", edges[number + 1])):
-            reader = reader.option(name, json.dumps({str(log): at}))
-        tables.ingest(reader.load(), number, small=True)
+        tables.ingest(part(ready, log, edges[number], edges[number + 1]), number, small=True)
 
     for number in range(3):
         ingest(number)
@@ -424,6 +533,7 @@ def test_of_a_small_batch_each_report_is_taken_once(tmp_path: Path) -> None:
             "seq": [1, 2, 2, 3, 2],
             "log": ["l"] * 5,
             "log_offset": [0, 1, 2, 3, 4],
+            "events": [1] * 5,
         }
     )
     assert sorted(counted(rows)) == [
@@ -462,10 +572,10 @@ def test_small_files_become_one(ready: Any, tmp_path: Path) -> None:
             frame = ready.range(10).selectExpr(f"id + {number * 10} as n", "'d' as day", "'a/b=1' as area")
             store.commit(number, store.stage({"t": frame if number % 2 else frame.toArrow()}))
         store.commit(9, store.stage({"t": ready.range(1).selectExpr("id + 90 as n", "'e' as day", "'a/b=1' as area")}))
-        assert len(store.files("t")) == 10
+        assert len(store.files("t")) == 11  # one of them has no rows
         assert store.compact("t") == 8
         assert store.compact("t") == 0
-        assert len(list((tmp_path / "t" / "t").rglob("*.parquet"))) == 2
+        assert len(list((tmp_path / "t" / "t").rglob("*.parquet"))) == 3
         found = store.read(ready, "t")
         assert found is not None
         assert sorted((row["n"], row["day"], row["area"]) for row in found.collect()) == [
@@ -518,7 +628,7 @@ def test_a_commit_that_was_cut_off_is_finished_or_never_was(
     with Store(tmp_path / "t") as again:
         assert again.batch == 4
         assert again.rows("t") == 10
-        assert len(list((tmp_path / "t" / "t").rglob("*.parquet"))) == 1
+        assert len(list((tmp_path / "t" / "t").rglob("*.parquet"))) == 2
 
 
 def test_a_lost_checkpoint_is_not_taken_for_a_new_one(ready: Any, log: Path, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """A simulated town's traffic as events, with everything that goes wrong on the way; and what should come of it."""
 
+import math
+
 from vicinal.event import Event
 from vicinal_cloud.traffic.network import Network
 from vicinal_tools.traffic.tracks import shipped
@@ -46,7 +48,12 @@ def bad(start: int = START) -> list[tuple[Event, int, str]]:
     cases: list[tuple[str, dict[str, object], dict[str, object], int, str]] = [
         ("Position", {**good, "rate": 255.0}, {"Time": start}, start, "impossible speed"),
         ("Position", {**good, "rate": -1.0}, {"Time": start}, start, "impossible speed"),
+        ("Position", {**good, "rate": math.nan}, {"Time": start}, start, "impossible speed"),
+        ("Position", {**good, "heading": math.inf}, {"Time": start}, start, "impossible heading"),
+        ("Position", {**good, "heading": -720}, {"Time": start}, start, "impossible heading"),
+        ("Position", {**good, "lat": (1 << 63) - 1}, {"Time": start}, start, "position outside the network"),
         ("Position", good, {}, start, "no time"),
+        ("Position", good, {"Time": (1 << 63) - 1}, start, "no time"),
         ("Position", good, {"Time": start + 60_000}, start, "time in the future"),
         ("Position", {**good, "lat": lon, "lon": lat}, {"Time": start}, start, "latitude and longitude swapped"),
         ("Position", {**good, "lat": 0}, {"Time": start}, start, "position outside the network"),

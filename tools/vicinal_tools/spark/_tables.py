@@ -32,7 +32,13 @@ def source_options(function: "Callable[..., None]") -> "Callable[..., None]":
     made: Callable[..., None] = gathered
     for option in reversed(
         [
-            click.option("--path", metavar="DIR", help="The directory of an event log, or of a broker's [log]."),
+            click.option(
+                "--path",
+                "paths",
+                metavar="DIR",
+                multiple=True,
+                help="The directory of an event log, or of a broker's [log]; again for each.",
+            ),
             click.option("--brokers", metavar="ADDRESSES", help="Brokers whose logs are read, with commas between."),
             click.option(
                 "--kafka", metavar="HOST:PORT", help="Kafka, into which logs are mirrored (vicinal kafka mirror)."
@@ -78,7 +84,7 @@ def source_options(function: "Callable[..., None]") -> "Callable[..., None]":
 class Source(NamedTuple):
     """What source_options gives a command, by their names."""
 
-    path: str | None
+    paths: tuple[str, ...]
     brokers: str | None
     kafka: str | None
     topic: str | None
@@ -94,21 +100,29 @@ class Source(NamedTuple):
 
 def source_of(source: Source) -> dict[str, str]:
     """As options of Spark's reader."""
-    path, brokers, kafka, topic, kafka_options, condition, token_file, *_ = source
-    if len([1 for one in (path, brokers, kafka) if one]) != 1:
+    paths, brokers, kafka, topic, kafka_options, condition, token_file, *_ = source
+    if len([1 for one in (paths, brokers, kafka) if one]) != 1:
         raise BadInput("want --path DIR, --brokers ADDRESSES or --kafka HOST:PORT, one of them")
     if bool(kafka) != bool(topic):
         raise BadInput("--kafka HOST:PORT and --topic TOPIC go together")
     for one in kafka_options:
         if not kafka or "=" not in one:
             raise BadInput(f"--kafka-option {one}: want NAME=VALUE, with --kafka")
-    if path and not Path(path).is_dir():
-        raise BadInput(f"--path {path}: there is no such directory")
+    for path in paths:
+        if not Path(path).is_dir():
+            raise BadInput(f"--path {path}: there is no such directory")
+        if "," in str(Path(path).resolve()):
+            raise BadInput(f"--path {path}: a comma is what Spark's option has between two logs: give it another name")
+    for broker in (brokers or "").split(","):
+        if brokers and "://" not in broker:
+            raise BadInput(f"--brokers {broker}: want an address, as tcp://HOST:PORT; a log's directory is --path")
+    if token_file and not Path(token_file).is_file():
+        raise BadInput(f"--token-file {token_file}: there is no such file")
     if condition:
         parse_filter(condition, "--filter: ")
     # Whole: Spark's processes may have another current folder.
     found = {
-        "path": path and str(Path(path).resolve()),
+        "path": ",".join(str(Path(path).resolve()) for path in paths),
         "brokers": brokers,
         "kafka": kafka,
         "topic": topic,

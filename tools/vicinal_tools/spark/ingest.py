@@ -15,6 +15,8 @@ from ._tables import Source, is_delta, limits_of, places_of, progress, settings_
 
 __all__ = ["command", "reason_of"]
 
+# A week: what is longer is a mistake, and infinity no number of seconds.
+_TIME = click.FloatRange(0, 604_800)
 # Spark waits 10 s for a Python process of its own to start, which cannot be set. On a crowded machine that is short,
 # and as a query goes on where it was, it is started again.
 _SLOW, _TRIES = "Python worker failed to connect back", 10
@@ -23,10 +25,15 @@ _SLOW, _TRIES = "Python worker failed to connect back", 10
 @click.command("ingest")
 @source_options
 @click.option("--once", is_flag=True, help="What is there now, and no more.")
-@click.option("--every", metavar="SECONDS", type=float, default=0.0, help="Of a batch; without it, as fast as it can.")
+@click.option("--every", metavar="SECONDS", type=_TIME, default=0.0, help="Of a batch; without it, as fast as it can.")
 @click.option("--most", metavar="N", type=click.IntRange(1), help="Events of one batch at most.")
 @click.option(
-    "--refresh", metavar="SECONDS", type=float, default=60.0, show_default=True, help="Of what follows from positions."
+    "--refresh",
+    metavar="SECONDS",
+    type=_TIME,
+    default=60.0,
+    show_default=True,
+    help="Of what follows from positions.",
 )
 @click.option(
     "--positions-only", is_flag=True, help="Positions, late and quarantine, and nothing that follows from them."

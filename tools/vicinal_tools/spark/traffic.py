@@ -53,5 +53,5 @@ def command(
         click.echo(json.dumps(counts))
         return
     for name, count in counts.items():
-        if count:
+        if count or name == "read":
             click.echo(f"{count:>12,}  {name}")

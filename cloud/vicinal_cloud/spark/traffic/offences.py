@@ -4,7 +4,8 @@
     positions: where those vehicles were about then                  ───┴─▶ TrafficControl ──▶ cases ──▶ offences
 
 So where a vehicle was when it spoke, which limit counts there, tolerance, rounding, witnesses and what is one stretch
-are decided in one place, and of the same log both say the same. A speed is never carried to another place. An offence
+are decided in one place, and of the same log both say the same. So `speeding` has a report once for each monitor that
+heard it: they are witnesses, and each has a sign of its own. A speed is never carried to another place. An offence
 is by plate, whatever pseudonyms the vehicle had; of a vehicle that says none, by its name. One that no monitor of the
 network has heard, and that has not said where it was, is under no limit.
 

@@ -14,6 +14,7 @@ from ...traffic.control import Settings
 from ..session import SETTINGS
 from .offences import cases, offences, settles_ms, to_keep
 from .places import Places
+from .small import NO_DAY
 from .store import Staged, Store
 from .tables import TABLES, following, observed
 
@@ -51,12 +52,13 @@ class Days:
         self._settings = settings
         self._ended = ended
         self._speeding_files = store.files(FAST, days)
-        self._positions = _of(store.read(spark, "positions", store.files("positions", days)))
-        self._speeding = _of(store.read(spark, FAST, self._speeding_files))
+        # With what has no rows, so that of nothing there are tables too.
+        self._positions = _of(store.read(spark, "positions", store.files("positions", [*days, NO_DAY])))
+        self._speeding = _of(store.read(spark, FAST, store.files(FAST, [*days, NO_DAY])))
 
     def staged(self, derived: Sequence[str]) -> tuple[Staged, dict[str, Any]]:
         """The tables, and notes for their commit."""
-        assert self._positions is not None, "a day has changed because of its positions"
+        assert self._positions is not None, "begun with the first batch"
         held: list[DataFrame] = []
 
         def keep(frame: "DataFrame") -> "DataFrame":

@@ -19,8 +19,10 @@ import pyarrow.compute as pc
 
 from ...traffic.control import Settings
 from ...traffic.reports import PLATE_MAX, monitor_of
+from ..table import lost_in
 from .offences import least_limit
 from .places import BACKWARD, FORWARD, Places
+from .small import NO_AREA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,12 +37,13 @@ EVENTS = (
 )
 SUBJECTS = ("Position", "Location", "Speed")
 POSITION, LATE, QUARANTINE, OTHER = "position", "late", "quarantine", "other"
-MALFORMED, IMPOSSIBLE, NO_TIME, FUTURE = "malformed", "impossible speed", "no time", "time in the future"
+MALFORMED, IMPOSSIBLE, ASTRAY = "malformed", "impossible speed", "impossible heading"
+NO_TIME, FUTURE = "no time", "time in the future"
 SWAPPED, OUTSIDE, LOST = "latitude and longitude swapped", "position outside the network", "lost before it was read"
-REASONS = (MALFORMED, IMPOSSIBLE, NO_TIME, FUTURE, SWAPPED, OUTSIDE, LOST)
+REASONS = (MALFORMED, IMPOSSIBLE, ASTRAY, NO_TIME, FUTURE, SWAPPED, OUTSIDE, LOST)
 
 JUDGED = (
-    "outcome string, reason string, detail string, "
+    "outcome string, reason string, detail string, events bigint, "
     "vehicle_id string, seq bigint, event_time timestamp, received_time timestamp, subject string, "
     "lat_deg double, lon_deg double, speed_kmh double, heading_deg double, plate string, fast boolean, "
     "segment_id string, direction string, match_distance_m double, area string, limit_kmh double, limit_source string, "
@@ -52,11 +55,10 @@ KEPT = [
     *("segment_id", "direction", "match_distance_m", "limit_kmh", "limit_source", "monitor", "log", "log_offset"),
     *("day", "area"),
 ]
-NO_AREA = "none"
 
 
 def judged(events: "DataFrame", places: Places, settings: Settings) -> "DataFrame":
-    """Rows as in JUDGED, one for each event."""
+    """Rows as in JUDGED, one for each event; one for `events` that were lost before they were read."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -72,15 +74,14 @@ def _judge(batch: pa.RecordBatch, places: Places, settings: Settings) -> pa.Reco
     count = len(rows)
     received = rows["_received_ms"].fillna(0).to_numpy(np.int64)
     time_known = rows["$Time"].notna().to_numpy()
-    time = rows["$Time"].fillna(0).to_numpy(np.int64)
-    # Some 5,000 years: what is before or beyond is no time, and would be none in a timestamp either.
-    time_known &= (time >= 0) & (time < 160_000_000_000_000)
+    time = batch.column("$Time").fill_null(0).to_numpy()
+    # Some 5,000 years: what is beyond is no time, and would be none in a timestamp either.
+    time_known &= time < 160_000_000_000_000
     time = np.where(time_known, time, received)
     has_place = (rows["lat"].notna() & rows["lon"].notna()).to_numpy()
-    lat = rows["lat"].fillna(0).to_numpy(np.int64)
-    lon = rows["lon"].fillna(0).to_numpy(np.int64)
-    rate = rows["rate"].to_numpy(np.float64)
-    heading = rows["heading"].to_numpy(np.float64)
+    lat, lon = (batch.column(name).fill_null(0).to_numpy() for name in ("lat", "lon"))
+    rate, heading = rows["rate"].to_numpy(np.float64), rows["heading"].to_numpy(np.float64)
+    has_rate, has_heading = (batch.column(name).is_valid().to_numpy(False) for name in ("rate", "heading"))
     error = rows["_error"].fillna("").to_numpy(object)
     wanted = rows["subject"].isin(SUBJECTS).to_numpy()
     contained = places.contains(lat, lon)
@@ -101,13 +102,14 @@ def _judge(batch: pa.RecordBatch, places: Places, settings: Settings) -> pa.Reco
     put(rows["subject"].isna().to_numpy(), QUARANTINE, MALFORMED)
     put(~wanted, OTHER)
     put(error != "", QUARANTINE, MALFORMED)
-    bare = ~has_place & np.isnan(rate)
+    bare = ~has_place & ~has_rate
     put(bare, QUARANTINE, MALFORMED, np.full(count, "neither a place (lat, lon) nor a speed (rate)"))
     plates = [None if plate is None else plate.strip() for plate in batch.column("license_no").to_pylist()]
     sizes = np.array([1 if plate is None else len(plate) for plate in plates], np.int64)
     said = [f"license_no has {size} characters, want 1 to {PLATE_MAX}" for size in sizes]
     put((sizes < 1) | (sizes > PLATE_MAX), QUARANTINE, MALFORMED, said)
-    put(~np.isnan(rate) & ~((rate >= 0) & (rate <= rules.max_speed)), QUARANTINE, IMPOSSIBLE, rate)
+    put(has_rate & ~((rate >= 0) & (rate <= rules.max_speed)), QUARANTINE, IMPOSSIBLE, rate)
+    put(has_heading & ~((heading >= 0) & (heading <= 360)), QUARANTINE, ASTRAY, heading)
     put(~time_known, QUARANTINE, NO_TIME)
     put(time > received + rules.skew_ms, QUARANTINE, FUTURE, time - received)
     put(swapped, QUARANTINE, SWAPPED)
@@ -132,6 +134,7 @@ def _judge(batch: pa.RecordBatch, places: Places, settings: Settings) -> pa.Reco
         "outcome": pa.array(outcome, pa.string()),
         "reason": _texts(reason),
         "detail": _texts(detail),
+        "events": pa.array([lost_in(text) if one else 1 for one, text in zip(gap, error)], pa.int64()),
         "vehicle_id": pc.coalesce(batch.column("$OriginProducer"), batch.column("_producer")),
         "seq": pc.coalesce(batch.column("$OriginSeq"), batch.column("_seq")),
         "event_time": stamps,

@@ -26,7 +26,7 @@ from .places import Places
 from .refresh import DERIVED, FAST, OFFENCES, Days, beside
 from .reports import EVENTS, JUDGED, KEPT, LATE, OTHER, POSITION, QUARANTINE, judged
 from .rules import Known
-from .small import MOST, counted, first_seen
+from .small import MOST, SAME, counted, first_seen
 from .store import Store
 
 if TYPE_CHECKING:
@@ -58,6 +58,14 @@ class Tables:
         each refresh, so that all that were set before a report was received are known when it is judged."""
         self.spark = spark
         self.store = Store(out, query, delta)
+        before = self.store.notes.get("offences")
+        if before not in (None, OFFENCES in derived):
+            self.store.close()
+            with_or = "with" if before else "without"
+            raise VicinalError(
+                f"{out} was begun {with_or} offences, and can only be gone on with so: what they are made of is kept "
+                "from the start or not at all. Give another folder; the log has all that is in these tables"
+            )
         self._places = places
         self._settings = settings or Settings()
         self._limits = limits
@@ -96,24 +104,23 @@ class Tables:
 
     def _ingest_small(self, rows: "pa.Table", number: int) -> None:
         counts, fresh = _tallied(counted(rows))
-        positions = rows.filter(_is(POSITION)).select(KEPT)
+        positions = rows.filter(_is(POSITION))
         if fresh:
             low, high = min(one[1] for one in fresh), max(one[2] for one in fresh)
             positions = first_seen(positions, self.store.overlapping("positions", low, high), low, high)
         chosen = {name: rows.filter(_is(name)) for name in (LATE, QUARANTINE)}
-        chosen[FAST] = rows.filter(pc.field("fast"))
-        self._commit(chosen, positions, len(positions), counts, fresh, number)
+        chosen |= {POSITION: positions, FAST: rows.filter(pc.field("fast"))}
+        self._commit(chosen, len(positions), counts, fresh, number)
 
     def _ingest_large(self, rows: "DataFrame", number: int) -> None:
         try:
             counts, fresh = self._counted(rows)
-            positions = rows.where(f"outcome = '{POSITION}'").select(*KEPT)
-            positions = self._first_seen(positions, fresh).persist()
+            positions = self._first_seen(rows.where(f"outcome = '{POSITION}'"), fresh).persist()
             try:
                 kept = positions.count() if counts[POSITION] else 0
                 chosen = {name: rows.where(f"outcome = '{name}'") for name in (LATE, QUARANTINE)}
-                chosen[FAST] = rows.where("fast")
-                self._commit(chosen, positions, kept, counts, fresh, number)
+                chosen |= {POSITION: positions, FAST: rows.where("fast")}
+                self._commit(chosen, kept, counts, fresh, number)
             finally:
                 positions.unpersist()
         finally:
@@ -123,14 +130,14 @@ class Tables:
         """By outcome and by reason; and the days of positions with their least and greatest time in ms."""
         grouped = rows.groupBy("outcome", "reason", "day")
         wanted = [_sql(f"{what}(unix_millis(event_time))") for what in ("min", "max")]
-        found = grouped.agg(_sql("count(*)"), *wanted).collect()
+        found = grouped.agg(_sql("sum(events)"), *wanted).collect()
         return _tallied([tuple(row) for row in found])
 
     def _first_seen(self, positions: "DataFrame", days: list[tuple[str, int, int]]) -> "DataFrame":
         """Without what is twice in the batch, or there from an earlier one. The same event has the same time, so only
         files with such times are looked at."""
         first = positions.selectExpr(
-            "*", "row_number() over (partition by vehicle_id, seq order by received_time, log, log_offset) as copy"
+            "*", f"row_number() over (partition by {', '.join(SAME)} order by received_time, log, log_offset) as copy"
         ).where("copy = 1")
         first = first.drop("copy")
         if not days:
@@ -139,24 +146,21 @@ class Tables:
         there = self.store.read(self.spark, "positions", self.store.overlapping("positions", low, high))
         if there is None:
             return first
-        known = there.where(f"unix_millis(event_time) between {low} and {high}").select("vehicle_id", "seq")
-        return first.join(known, ["vehicle_id", "seq"], "left_anti").select(*KEPT)
+        known = there.where(f"unix_millis(event_time) between {low} and {high}").select(*SAME)
+        return first.join(known, SAME, "left_anti")
 
-    def _commit(
-        self, rows: dict[str, Any], positions: Any, kept: int, counts: dict[str, int], days: list[Any], number: int
-    ) -> None:
-        """`rows` by outcome, and positions, are DataFrames or Arrow's tables."""
-        tables: dict[str, Any] = {}
-        sizes = {"positions": kept, "late": counts[LATE], "quarantine": counts[QUARANTINE]}
-        if kept:
-            tables["positions"] = positions
-        if counts[POSITION] and OFFENCES in self._derived:
-            tables[FAST] = _only(rows[FAST], SPEEDING)
-        if counts[LATE]:
-            tables["late"] = _only(rows[LATE], KEPT)
-        if counts[QUARANTINE]:
-            wanted = [name for name in JUDGED_NAMES if name not in _NOT_SAID]
-            tables["quarantine"] = _only(rows[QUARANTINE], wanted)
+    def _commit(self, rows: dict[str, Any], kept: int, counts: dict[str, int], days: list[Any], number: int) -> None:
+        """`rows` by outcome are DataFrames or Arrow's tables. A table that has none yet is begun, also without rows."""
+        sizes = {"positions": kept, "late": counts[LATE], "quarantine": counts[QUARANTINE], FAST: counts[POSITION]}
+        quarantine = [name for name in JUDGED_NAMES if name not in _NOT_SAID]
+        wanted = {"positions": (POSITION, KEPT), "late": (LATE, KEPT), "quarantine": (QUARANTINE, quarantine)}
+        if OFFENCES in self._derived:
+            wanted[FAST] = (FAST, SPEEDING)
+        tables = {
+            table: _only(rows[name], columns)
+            for table, (name, columns) in wanted.items()
+            if sizes[table] or not self.store.files(table)
+        }
         outcomes = {"duplicate": counts[POSITION] - kept, **counts, POSITION: kept}
         outcomes["read"] = counts[POSITION] + counts[LATE] + counts[QUARANTINE] + counts[OTHER]
         totals = dict(self.store.notes.get("counts", {}))
@@ -167,7 +171,8 @@ class Tables:
         dirty = sorted({*self.store.notes.get("dirty", []), *changed})
         staged = self.store.stage(tables, sizes)
         zone = str(self._places.network.timezone)
-        notes = {"counts": totals, "dirty": dirty, "last": outcomes, "timezone": zone}
+        with_offences = OFFENCES in self._derived
+        notes = {"counts": totals, "dirty": dirty, "last": outcomes, "timezone": zone, "offences": with_offences}
         self.store.commit(number, staged, notes=notes)
 
     def refresh(self, ended: bool = False) -> None:
@@ -187,7 +192,8 @@ class Tables:
         try:
             with self._changing:
                 dirty = self.store.notes.get("dirty", [])
-                if not dirty or not self._derived:
+                missing = ended and any(not self.store.files(name) for name in self._derived)
+                if not self._derived or not (dirty or missing):
                     return
                 days = sorted({*dirty, *self.store.notes.get("undecided", [])})
                 day = Days(spark, self.store, days, self._known_places(), self._settings, ended)
@@ -205,7 +211,7 @@ class Tables:
 
 
 # Of what is in quarantine.
-_NOT_SAID = ("outcome", "plate", "fast", "segment_id", "direction")
+_NOT_SAID = ("outcome", "events", "plate", "fast", "segment_id", "direction")
 JUDGED_NAMES = [part.split()[0] for part in JUDGED.split(", ")]
 
 

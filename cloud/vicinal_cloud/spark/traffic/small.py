@@ -12,6 +12,7 @@ a row is written again when its file at least doubles, and the files that are le
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +20,20 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-__all__ = ["MOST", "counted", "first_seen", "read_partitioned", "together", "write_partitioned"]
+__all__ = [
+    *("MOST", "NO_AREA", "NO_DAY", "SAME", "counted", "first_seen", "read_partitioned", "together", "write_empty"),
+    "write_partitioned",
+]
 
+# A report is the same as another when all of these are: a vehicle may begin to count anew.
+SAME = ["vehicle_id", "seq", "event_time"]
 # Rows of a small batch: 60 MB on the driver.
 MOST = 200_000
 # Files of one day and area from which on some are made one.
 TOGETHER_FROM = 8
 _PARTITIONS = ("day", "area")
+# Where positions are that no area has, and where what has no rows lies.
+NO_AREA, NO_DAY = "none", "1970-01-01"
 _TIMES = ("event_time", "start_time", "minute_time")
 # What Hive, and so every reader of partitions, does not take in the name of a folder.
 _ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
@@ -34,29 +42,35 @@ _ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
 def counted(rows: pa.Table) -> list[tuple[str, str | None, str, int, int, int]]:
     """Outcome, reason, day, count, least and greatest time of event in ms."""
     ms = pc.divide(rows.column("event_time").cast(pa.int64()), 1000)
-    table = rows.select(["outcome", "reason", "day"]).append_column("ms", ms)
-    found = table.group_by(["outcome", "reason", "day"]).aggregate([([], "count_all"), ("ms", "min"), ("ms", "max")])
-    names = ("outcome", "reason", "day", "count_all", "ms_min", "ms_max")
+    table = rows.select(["outcome", "reason", "day", "events"]).append_column("ms", ms)
+    found = table.group_by(["outcome", "reason", "day"]).aggregate([("events", "sum"), ("ms", "min"), ("ms", "max")])
+    names = ("outcome", "reason", "day", "events_sum", "ms_min", "ms_max")
     return list(zip(*(found.column(name).to_pylist() for name in names)))
 
 
 def first_seen(positions: pa.Table, there: Iterable[Path], low: int, high: int) -> pa.Table:
-    """Of each (vehicle, seq) the one that was received first, and none that is in the files that are there."""
-    numbered = positions.select(["vehicle_id", "seq", "received_time", "log", "log_offset"])
+    """Of each (vehicle, seq, time) the one that was received first, and none that is in the files that are there."""
+    numbered = positions.select([*SAME, "received_time", "log", "log_offset"])
     numbered = numbered.append_column("row", pa.array(np.arange(len(positions))))
     numbered = numbered.sort_by([(name, "ascending") for name in ("received_time", "log", "log_offset")])
-    first = numbered.group_by(["vehicle_id", "seq"], use_threads=False).aggregate([("row", "first")])
-    known: set[tuple[str, int]] = set()
+    first = numbered.group_by(SAME, use_threads=False).aggregate([("row", "first")])
+    known: set[tuple[str, int, int]] = set()
     for file in there:
-        found = pq.read_table(file, columns=["vehicle_id", "seq", "event_time"], partitioning=None)
-        ms = found.column("event_time").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy() // 1000
-        found = found.filter(pa.array((ms >= low) & (ms <= high)))
-        known.update(zip(found.column("vehicle_id").to_pylist(), found.column("seq").to_pylist()))
+        found = pq.read_table(file, columns=SAME, partitioning=None)
+        ms = _ms(found)
+        known.update(_keys(found.filter(pa.array((ms >= low) & (ms <= high)))))
     rows = first.column("row_first").to_numpy()
     if known:
-        names = zip(first.column("vehicle_id").to_pylist(), first.column("seq").to_pylist())
-        rows = rows[np.fromiter((name not in known for name in names), np.bool_, len(first))]
+        rows = rows[np.fromiter((key not in known for key in _keys(first)), np.bool_, len(first))]
     return positions if len(rows) == len(positions) else positions.take(pa.array(np.sort(rows)))
+
+
+def _keys(table: pa.Table) -> "Iterable[tuple[str, int, int]]":
+    return zip(table.column("vehicle_id").to_pylist(), table.column("seq").to_pylist(), _ms(table).tolist())
+
+
+def _ms(table: pa.Table) -> Any:
+    return table.column("event_time").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy() // 1000
 
 
 def write_partitioned(table: pa.Table, place: Path) -> None:
@@ -67,6 +81,17 @@ def write_partitioned(table: pa.Table, place: Path) -> None:
         folder = place / f"day={_escaped(day)}" / f"area={_escaped(area)}"
         folder.mkdir(parents=True)
         pq.write_table(table.filter(chosen).drop_columns(list(_PARTITIONS)), folder / "0.parquet", compression="zstd")
+
+
+def write_empty(frame: Any, place: Path) -> Path:
+    """A file with the columns of a DataFrame or of a table, and no rows, where no day is."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    schema = frame.schema if isinstance(frame, pa.Table) else to_arrow_schema(frame.schema, timezone="UTC")
+    file = place / f"day={NO_DAY}" / f"area={NO_AREA}" / "empty.parquet"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(schema.empty_table().drop_columns(list(_PARTITIONS)), file)
+    return file
 
 
 def read_partitioned(files: Sequence[Path], root: Path) -> pa.Table:

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 from vicinal.errors import VicinalError
 
 from .delta import DeltaLog, check_installed
-from .small import read_partitioned, together, write_partitioned
+from .small import read_partitioned, together, write_empty, write_partitioned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -149,7 +149,8 @@ class Store:
 
     def stage(self, tables: "dict[str, DataFrame | pa.Table]", rows: "dict[str, int] | None" = None) -> "Staged":
         """Written aside, for a commit of it; others may be made meanwhile. `rows`, if they are known, say how many
-        files there should be."""
+        files there should be. A table that is new has a file without rows, so that there is one to be read, with its
+        columns, whatever comes."""
         # A name that no earlier state.json has among its moves: these are made again when the store is opened.
         place = self._own / "staging" / f"{self._state.get('commit', 0) + 1}.{next(self._numbers)}"
         found: dict[str, list[tuple[Path, list[int]]]] = {}
@@ -163,6 +164,8 @@ class Store:
                 ).parquet(str(place / table))
             files = [(one, _about(one)) for one in sorted((place / table).rglob("*.parquet"))]
             found[table] = [(one, about) for one, about in files if about[0]]
+            if table not in self._state["files"]:
+                found[table].append((empty := write_empty(frame, place / table), _about(empty)))
         for files in found.values():
             for one, _ in files:
                 _sync(one)

@@ -30,11 +30,13 @@ PAIRED_S = 2
 SLOW, SLOW_VEHICLES, SLOW_GAP_MIN = 0.6, 2, 2
 # Vehicles that make a minute's mean worth believing whole.
 CONFIDENT_VEHICLES = 5
-STILL_KMH, STILL_S, STILL_REPORTS = 3.0, 60, 4
+# Who stands may be heard of a little elsewhere each time: positions are as exact as that.
+STILL_KMH, STILL_S, STILL_REPORTS, STILL_M = 3.0, 60, 4, 30.0
 ACCIDENT_S, ACCIDENT_M = 120, 30.0
 PAUSE_S = 300
 _OBSERVED = ("day", "area", "vehicle_id", "seq", "event_time", "ms", "lat_deg", "lon_deg", "segment_id", "direction")
 _WHEN = "struct(ms, seq)"
+_BY_VEHICLE = "over (partition by day, vehicle_id order by ms, seq)"
 _METRES = (
     "6371008.8 * sqrt(pow(radians({a}lat_deg - {b}lat_deg), 2)"
     " + pow(radians({a}lon_deg - {b}lon_deg) * cos(radians({a}lat_deg)), 2))"
@@ -99,18 +101,19 @@ def segment_speeds(seen: "DataFrame", places: Places) -> "DataFrame":
 
 def congestion(speeds: "DataFrame") -> "DataFrame":
     """One row for a run of slow minutes. It has ended when a later minute of the segment was not slow, or when nothing
-    was heard of it for longer than two runs may be apart."""
+    was heard of it for longer than two runs may be apart. A slow minute of few vehicles makes no run, and ends none."""
     key = "day, segment_id, direction"
-    slow = f"free_flow_ratio < {SLOW} and vehicles >= {SLOW_VEHICLES}"
-    latest = speeds.selectExpr("*", "max(minute_time) over (partition by day) as latest_time")
-    marked = latest.selectExpr(
+    slow = f"free_flow_ratio < {SLOW}"
+    marked = speeds.selectExpr(
         "*",
-        f"max(if(not ({slow}), minute_time, null)) over (partition by {key}) as free_time",
-    ).where(slow)
+        "max(minute_time) over (partition by day) as latest_time",
+        f"max(minute_time) over (partition by {key}) as heard_time",
+        f"max(if({slow}, null, minute_time)) over (partition by {key}) as free_time",
+    ).where(f"{slow} and vehicles >= {SLOW_VEHICLES}")
     numbered = marked.selectExpr(
         "*",
         f"""if(timestampdiff(MINUTE, lag(minute_time) over (partition by {key} order by minute_time), minute_time)
-            <= {SLOW_GAP_MIN}, 0, 1) as fresh""",
+            <= {SLOW_GAP_MIN} + 1, 0, 1) as fresh""",
     ).selectExpr("*", f"sum(fresh) over (partition by {key} order by minute_time) as run")
     return (
         numbered.groupBy("day", "segment_id", "direction", "run")
@@ -124,7 +127,7 @@ def congestion(speeds: "DataFrame") -> "DataFrame":
                 f"round({_exactly('avg', 'free_flow_ratio')}, 4) as free_flow_ratio",
                 "max(vehicles) as most_vehicles",
                 f"""coalesce(max(free_time) > max(minute_time), false)
-                    or max(latest_time) > max(minute_time) + interval {SLOW_GAP_MIN} minutes as ended""",
+                    or max(latest_time) > max(heard_time) + interval {SLOW_GAP_MIN + 1} minutes as ended""",
             )
         )
         .selectExpr("* except (run, day, area)", "day", "area")
@@ -132,13 +135,13 @@ def congestion(speeds: "DataFrame") -> "DataFrame":
 
 
 def stopped(seen: "DataFrame") -> "DataFrame":
-    key = "day, vehicle_id"
-    order = f"over (partition by {key} order by ms, seq)"
+    """A stop has ended when the vehicle moves, is heard of elsewhere, or is not heard of for long."""
+    same = f"{_METRES.format(a='', b='was_')} <= {STILL_M} and ms - was_ms <= {PAUSE_S * 1000}"
     runs = (
         seen.where("speed_kmh is not null")
-        .selectExpr("*", f"speed_kmh < {STILL_KMH} as still")
-        .selectExpr("*", f"if(still and coalesce(lag(still) {order}, false), 0, 1) as fresh")
-        .selectExpr("*", f"sum(fresh) {order} as run")
+        .selectExpr("*", f"speed_kmh < {STILL_KMH} as still", *_before())
+        .selectExpr("*", f"if(still and coalesce(lag(still) {_BY_VEHICLE} and {same}, false), 0, 1) as fresh")
+        .selectExpr("*", f"sum(fresh) {_BY_VEHICLE} as run")
         .where("still")
     )
     return (
@@ -192,19 +195,14 @@ def accidents(still: "DataFrame") -> "DataFrame":
 
 
 def trips(seen: "DataFrame") -> "DataFrame":
-    """Within a day; one over midnight is two."""
-    key = "day, vehicle_id"
-    order = f"over (partition by {key} order by ms, seq)"
+    """From one long pause to the next, in which the vehicle stood or was silent; `reports` are those in which it moved.
+    Within a day; one over the town's midnight is two."""
     step = _METRES.format(a="", b="was_")
     runs = (
-        seen.selectExpr(
-            "*",
-            f"lag(ms) {order} as was_ms",
-            f"lag(lat_deg) {order} as was_lat_deg",
-            f"lag(lon_deg) {order} as was_lon_deg",
-        )
+        seen.where(f"speed_kmh is null or speed_kmh >= {STILL_KMH}")
+        .selectExpr("*", *_before())
         .selectExpr("*", f"if(ms - was_ms <= {PAUSE_S * 1000}, 0, 1) as fresh")
-        .selectExpr("*", f"sum(fresh) {order} as run")
+        .selectExpr("*", f"sum(fresh) {_BY_VEHICLE} as run")
     )
     return (
         runs.groupBy("day", "vehicle_id", "run")
@@ -228,6 +226,11 @@ def trips(seen: "DataFrame") -> "DataFrame":
             "* except (run, day, area)", "round(distance_m / nullif(duration_s, 0) * 3.6, 2) as mean_kmh", "day", "area"
         )
     )
+
+
+def _before() -> list[str]:
+    """When and where the vehicle was heard of before."""
+    return [f"lag({name}) {_BY_VEHICLE} as was_{name}" for name in ("ms", "lat_deg", "lon_deg")]
 
 
 def _exactly(what: str, value: str) -> str:
