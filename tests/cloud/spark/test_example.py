@@ -38,6 +38,13 @@ def test_it_runs(
         (["spark", "traffic", "--out", "x", "--path", "none"], "--path none: there is no such directory"),
         (["spark", "ingest", "--out", "x", "--path", ".", "--filter", "rate >"], "--filter: "),
         (["spark", "ingest", "--out", "x", "--path", ".", "--network", "none.geojson"], "none.geojson"),
+        (["spark", "ingest", "--out", "x", "--path", ".", "--path", "none"], "--path none: there is no such directory"),
+        (["spark", "ingest", "--out", "x", "--path", ".", "--brokers", "tcp://h:1"], "one of them"),
+        (["spark", "ingest", "--out", "x", "--brokers", "b1.log"], "--brokers b1.log: want an address"),
+        (["spark", "ingest", "--out", "x", "--path", ".", "--token-file", "none"], "--token-file none: there is no"),
+        (["spark", "ingest", "--out", "x", "--path", ".", "--office", "none.toml"], "none.toml: No such file"),
+        (["spark", "ingest", "--out", "x", "--path", ".", "--every", "-1"], "-1.0 is not in the range"),
+        (["spark", "ingest", "--out", "x", "--path", ".", "--refresh", "inf"], "inf is not in the range"),
         (["spark", "report", "."], "no tables: want the --out of"),
     ],
 )
