@@ -35,7 +35,7 @@ _ROUNDS = 5
 _SCHEMA = "_producer string, lat bigint, lon bigint, rate double, heading bigint, `$Time` bigint"
 # Spark tells a Python source no columns that a query needs: one names them, as one would.
 _NAMED = "lat bigint, rate double, `$Time` bigint"
-_QUERY = "`$Time` div 60000 as minute"
+_MINUTE = "`$Time` div 60000 as minute"
 
 
 class Spent(NamedTuple):
@@ -87,8 +87,12 @@ def _measured(
         "every": ours(_SCHEMA),
         "parquet": lambda: spark.read.parquet(str(place / "parquet")),
     }
-    spent = [{name: _spent(one) for name, one in sources.items()} for _ in range(rounds)]
-    best = {name: Spent(*map(min, zip(*(one[name] for one in spent)))) for name in sources}
+
+    def best_of(query: Query) -> dict[str, Spent]:
+        spent = [{name: _spent(one, query) for name, one in sources.items()} for _ in range(rounds)]
+        return {name: Spent(*map(min, zip(*(one[name] for one in spent)))) for name in sources}
+
+    best = best_of(_aggregate)
     by_row = min(_spent(plain) for _ in range(2))
     rate = {name: events / one.wall for name, one in best.items()} | {"rows": row_events / by_row.wall}
     for name, what in (
@@ -105,6 +109,18 @@ def _measured(
             f"{ratio:.2f} x",
             f"{GOAL_PARQUET} x" if name != "every" else "",
             ratio >= GOAL_PARQUET if name != "every" else None,
+        )
+    percentiles = best_of(_percentiles)
+    for name, what in (("events", "`events`"), ("ours", 'format("vicinal")')):
+        ratio = percentiles["parquet"].wall / percentiles[name].wall
+        yield Row(
+            f"Spark: percentiles of speed by minute and place over the same, {what}, the columns named",
+            f"{events / percentiles[name].wall:,.0f} events/s",
+            f"native Parquet {events / percentiles['parquet'].wall:,.0f}/s "
+            f"(by CPU time {percentiles['parquet'].cpu / percentiles[name].cpu:.2f} x)",
+            f"{ratio:.2f} x",
+            f"{GOAL_PARQUET} x",
+            ratio >= GOAL_PARQUET,
         )
     by_rows = rate["ours"] / rate["rows"]
     yield Row(
@@ -123,13 +139,30 @@ def _measured(
     )
 
 
-def _spent(source: "Callable[[], DataFrame]") -> Spent:
+Query = Callable[["DataFrame"], "DataFrame"]
+
+
+def _aggregate(frame: "DataFrame") -> "DataFrame":
+    """Little to do: what is measured is reading."""
     from pyspark.sql import functions
 
+    grouped = frame.selectExpr(_MINUTE, "rate", "lat").groupBy("minute")
+    return grouped.agg(functions.count("*"), functions.avg("rate"), functions.max("lat"))
+
+
+def _percentiles(frame: "DataFrame") -> "DataFrame":
+    """What segment_speeds asks, by rows of a grid."""
+    from pyspark.sql import functions
+
+    grouped = frame.selectExpr(_MINUTE, "lat div 1000000 as row", "rate").groupBy("minute", "row")
+    return grouped.agg(
+        functions.count("*"), functions.avg("rate"), functions.percentile_approx("rate", [0.15, 0.5, 0.85])
+    )
+
+
+def _spent(source: "Callable[[], DataFrame]", query: Query = _aggregate) -> Spent:
     begin, cpu = time.perf_counter(), _cpu_of_all()
-    source().selectExpr(_QUERY, "rate", "lat").groupBy("minute").agg(
-        functions.count("*"), functions.avg("rate"), functions.max("lat")
-    ).collect()
+    query(source()).collect()
     return Spent(time.perf_counter() - begin, _cpu_of_all() - cpu)
 
 
