@@ -29,14 +29,15 @@ PATIENCE = 300.0
 class Ingest:
     """In a process group of its own, with its JVM and its workers."""
 
-    def __init__(self, broker: str, out: Path, *more: str) -> None:
+    def __init__(self, source: "str | Path", out: Path, *more: str) -> None:
+        """The address of a broker, or the folder of a log."""
         self.process = subprocess.Popen(
             [
                 *COMMAND,
                 "spark",
                 "ingest",
-                "--brokers",
-                broker,
+                "--path" if isinstance(source, Path) else "--brokers",
+                str(source),
                 "--out",
                 str(out),
                 "--json",
