@@ -123,4 +123,8 @@ def test_the_commands_run_there_unchanged(cluster: str, log: Path, tmp_path: Pat
     run([str(HOME / "bin" / "spark-submit"), *submitted, "--path", str(log), "--out", str(tmp_path / "u")])
     wanted = tables(tmp_path / "b")
     assert wanted["positions"] == read
-    assert tables(tmp_path / "s") == tables(tmp_path / "u") == wanted
+    assert tables(tmp_path / "u") == wanted
+    followed = tables(tmp_path / "s")
+    # Of a log that goes on, what may still become an offence is kept for a while.
+    assert followed.pop("speeding") >= wanted.pop("speeding") > 0
+    assert followed == wanted
