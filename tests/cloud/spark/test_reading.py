@@ -109,6 +109,9 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
             reading.read(tmp_path / "t", "offences")
     with pytest.raises(VicinalError, match="no tables"):
         reading.read(tmp_path, "offences")
+    (tmp_path / "t" / STATE).write_text("[]")
+    with pytest.raises(VicinalError, match=r"state\.json: this says nothing of tables"):
+        reading.read(tmp_path / "t", "offences")
 
 
 def test_tables_with_other_columns_are_not_added_to(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What `ingest` and `traffic` share: where events come from, the road network, and what is said meanwhile."""
 
+import socket
 from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib.util import find_spec
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from vicinal.errors import VicinalError
+from vicinal.errors import LocalProtocolError, VicinalError
 
 from ..complain import BadInput, parse_filter
 from ..overlay import Failed
@@ -113,9 +114,8 @@ def source_of(source: Source) -> dict[str, str]:
             raise BadInput(f"--path {path}: there is no such directory")
         if "," in str(Path(path).resolve()):
             raise BadInput(f"--path {path}: a comma is what Spark's option has between two logs: give it another name")
-    for broker in (brokers or "").split(","):
-        if brokers and "://" not in broker:
-            raise BadInput(f"--brokers {broker}: want an address, as tcp://HOST:PORT; a log's directory is --path")
+    for broker in filter(None, (brokers or "").split(",")):
+        _say_if_away(broker.strip())
     if token_file and not Path(token_file).is_file():
         raise BadInput(f"--token-file {token_file}: there is no such file")
     if condition:
@@ -131,6 +131,23 @@ def source_of(source: Source) -> dict[str, str]:
     }
     passed = {f"kafka.{name}": value for name, _, value in (one.partition("=") for one in kafka_options)}
     return {name: value for name, value in found.items() if value} | passed
+
+
+def _say_if_away(broker: str) -> None:
+    """It is waited for; who asks should know that."""
+    from vicinal_cloud.broker.address import parse
+
+    try:
+        if "://" not in broker:
+            raise LocalProtocolError("want an address, as tcp://HOST:PORT; a log's directory is --path")
+        address = parse(broker)
+    except LocalProtocolError as error:
+        raise BadInput(f"--brokers {broker}: {error}") from error
+    try:
+        socket.create_connection((address.host, address.port), 1).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        click.echo(f"{broker} is away ({reason}): it is waited for, a minute whenever it is asked", err=True)
 
 
 def is_delta(source: Source) -> bool:

@@ -50,7 +50,9 @@ def files(tables: Path, name: str) -> list[Path]:
 
 def _state(tables: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((tables / STATE).read_text(encoding="utf-8"))
+        found = json.loads((tables / STATE).read_text(encoding="utf-8"))
+        if not isinstance(found, dict) or not {"files", "moves", "notes"} <= found.keys():
+            raise ValueError("this says nothing of tables: want what `vicinal spark` has written there")
         return found
     except FileNotFoundError:
         raise VicinalError(
@@ -80,4 +82,5 @@ def _table(tables: Path, state: dict[str, Any], name: str) -> pd.DataFrame:
             key, _, value = part.partition("=")
             frame[key] = None if value == _NULL else unquote(value)
         frames.append(frame)
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    with_rows = [frame for frame in frames if len(frame)]  # the others would have a say in the types
+    return pd.concat(with_rows or frames[:1], ignore_index=True) if frames else pd.DataFrame()
