@@ -3,6 +3,8 @@
 import math
 
 from vicinal.event import Event
+from vicinal_cloud.spark.traffic.places import Places
+from vicinal_cloud.traffic.limits import Limits, Rule
 from vicinal_cloud.traffic.network import Network
 from vicinal_tools.traffic.tracks import shipped
 from vicinal_tools.traffic.world import STEP_MS, World
@@ -67,3 +69,12 @@ def bad(start: int = START) -> list[tuple[Event, int, str]]:
         (Event(subject, params, attrs, "car-bad", at), received, what)
         for at, (subject, params, attrs, received, what) in enumerate(cases)
     ]
+
+
+def places() -> Places:
+    here = network()
+    limits = Limits(here.timezone)
+    for area in here.areas.values():
+        limits.add(Rule(area.name, area.limit, 0, source="network"))
+        limits.add(Rule(area.name, max(5, area.limit - 10), START + 60_000, source="council"))
+    return Places(here, limits)
