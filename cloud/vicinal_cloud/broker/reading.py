@@ -38,7 +38,10 @@ def read_log(session: "Session", request: int, text: str) -> None:
     """Begins to; the answer follows. Raises VicinalError for what cannot be asked."""
     storage = session.node.storage
     if storage is None:
-        raise LocalProtocolError(f"broker {session.node.engine.name!r} has no [log] in its configuration")
+        raise LocalProtocolError(
+            f"broker {session.node.engine.name!r} has no [log] in its configuration: with "
+            "`directory` in a table [log] it keeps what is published, so that it can be read"
+        )
     start, end, condition = _asked(text)
     sees_all = is_administrator(session.node.identities, session.identity)
     log = storage.published.log

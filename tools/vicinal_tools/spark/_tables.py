@@ -114,6 +114,8 @@ def source_of(source: Source) -> dict[str, str]:
             raise BadInput(f"--path {path}: there is no such directory")
         if "," in str(Path(path).resolve()):
             raise BadInput(f"--path {path}: a comma is what Spark's option has between two logs: give it another name")
+        if find_spec("pyarrow") is not None:  # without it, that is said when Spark is started
+            _check_log(path)
     for broker in filter(None, (brokers or "").split(",")):
         _say_if_away(broker.strip())
     if token_file and not Path(token_file).is_file():
@@ -131,6 +133,15 @@ def source_of(source: Source) -> dict[str, str]:
     }
     passed = {f"kafka.{name}": value for name, _, value in (one.partition("=") for one in kafka_options)}
     return {name: value for name, value in found.items() if value} | passed
+
+
+def _check_log(path: str) -> None:
+    from vicinal_cloud.spark.logs import log_at
+
+    try:
+        log_at(path)
+    except (VicinalError, OSError) as error:
+        raise BadInput(f"--path {error}") from error
 
 
 def _say_if_away(broker: str) -> None:

@@ -68,6 +68,7 @@ def command(
         options["failOnDataLoss"] = "false"
     stopping = threading.Event()
     _on_signals(stopping)
+    click.echo("starting Spark", err=True)
     spark = start("ingest", master, memory, settings_of(options), jars)
     from vicinal_cloud.spark.source import register
     from vicinal_cloud.spark.traffic.run import DERIVED, Tables, stream
@@ -110,6 +111,7 @@ def command(
                         raise
                     click.echo("Spark's worker took longer than 10 s to start on this machine: again", err=True)
             if not positions_only:
+                click.echo("ending: what follows from the last positions is made", err=True)
                 tables.refresh()
         finally:
             tables.close()

@@ -7,6 +7,7 @@ import click
 
 from vicinal.errors import VicinalError
 
+from ..complain import BadInput
 from ..overlay import Failed
 from ._options import session_options, start
 from ._tables import Source, is_delta, places_of, settings_of, source_of, source_options
@@ -34,6 +35,12 @@ def command(
     options = source_of(source)
     places, settings = places_of(source)
     delta = is_delta(source)
+    from vicinal_cloud.spark.traffic.store import STATE
+
+    if (Path(source.out) / STATE).exists():
+        raise BadInput(
+            f"--out {source.out} has tables already: give another, or follow a log with vicinal spark ingest"
+        )
     click.echo("starting Spark", err=True)
     spark = start("traffic", master, memory, settings_of(options), jars)
     from vicinal_cloud.spark.source import register

@@ -78,8 +78,10 @@ class Result(NamedTuple):
 
 
 def prepare(input_: Path, out: Path) -> Path:
-    """The folder of the run's own files; raises LinearRoadError if another run's are there."""
+    """The folder of the run's own files; raises LinearRoadError if another run's, or its answers, are there."""
     state = out / STATE
+    if not state.exists() and any(file.stat().st_size for file in out.glob("type?.csv")):
+        raise LinearRoadError(f"{out} has the answers of a run that is done: give another folder, or remove them")
     state.mkdir(parents=True, exist_ok=True)
     with input_.open("rb") as file:
         about = {"size": input_.stat().st_size, "begin": hashlib.sha256(file.read(1 << 16)).hexdigest()}

@@ -153,6 +153,17 @@ def test_an_unfinished_run_of_another_input_is_not_gone_on_with(tmp_path: Path) 
     prepare(tmp_path / "input", tmp_path / "out")
 
 
+def test_answers_of_a_run_that_is_done_are_not_written_over(tmp_path: Path) -> None:
+    prepare(SAMPLE, tmp_path / "out")
+    (tmp_path / "out" / "type0.csv").write_text("0,1,2,3,4,5\n")
+    prepare(SAMPLE, tmp_path / "out")  # not done
+    clean(tmp_path / "out")
+    done = CliRunner().invoke(cli, ["spark", "linear-road", "--input", str(SAMPLE), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 2
+    assert "has the answers of a run that is done: give another folder" in done.output
+    assert (tmp_path / "out" / "type0.csv").read_text() == "0,1,2,3,4,5\n"
+
+
 def test_inputs_are_made(tmp_path: Path) -> None:
     options = ["--seconds", "20", "-L", "2", "--seed", "4", "--tollhistory", str(tmp_path / "history")]
     done = CliRunner().invoke(cli, ["spark", "linear-road-input", str(tmp_path / "input.gz"), *options])
