@@ -1,8 +1,10 @@
 """Real brokers for tests: processes on free ports, each with its configuration, all ended at the end."""
 
 import asyncio
+import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -113,11 +115,12 @@ class Brokers:
 
 
 def free_port() -> int:
-    """For a broker that must come back where it was."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+    """One that the system gives nobody by itself: who was killed there finds it free when it is started again."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 async def until(condition: Callable[[], Any] | Callable[[], Awaitable[Any]], what: str = "") -> Any:

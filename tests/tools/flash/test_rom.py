@@ -111,8 +111,9 @@ def test_from_files_to_images_and_back(tmp_path: Path, built: Release) -> None:
     assert not [name for name in device.files() if "/lib/" in name]
     (tmp_path / "device" / "rom.bin").unlink()
     device.rom = 0
+    at = device.mark
     with device:
-        device.wait_for("slots: no release on this device", device.mark)
+        device.wait_for("slots: no release on this device", at)
         done = flash(device, stand_in(built, "4"), config_of(tmp_path))
         assert (done.rom, done.hello["version"]) == (False, "4")
 
