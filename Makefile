@@ -47,7 +47,7 @@ clean: ## remove what make has made
 # The stamp is the last thing written: an installation that was interrupted is done again.
 $(INSTALLED): pyproject.toml tools/setup.sh
 	@python=$$(tools/setup.sh) && "$$python" -m venv $(VENV)
-	@echo "installing vicinal and what its tests need into $(VENV) (half a gigabyte, a minute or two)"
+	@echo "installing vicinal and what its tests need into $(VENV) (1.6 gigabytes, a minute or two)"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --upgrade pip
 	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@

@@ -229,8 +229,8 @@ def limits_of(places: "Places", rules: str | None) -> "Callable[[], Known] | Non
 
 def progress(counts: dict[str, Any]) -> str:
     """One line: batch 7: 12,000 read in 0.8 s: 11,950 positions, 50 duplicate"""
-    parts = [
-        f"{count:,} {name}" for name, count in counts.items() if count and name not in ("batch", "seconds", "read")
-    ]
+    # Of quarantine the reasons are said, which are all of it.
+    known = ("batch", "seconds", "read", "quarantine")
+    parts = [f"{count:,} {name}" for name, count in counts.items() if count and name not in known]
     head = f"batch {counts['batch']}: {counts.get('read', 0):,} read in {counts['seconds']:.1f} s"
     return f"{head}: {', '.join(parts)}" if parts else head
