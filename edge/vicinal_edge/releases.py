@@ -155,6 +155,13 @@ class Releases:
 
     def manifest(self, board: str, running: str | None = None, wanted: str | None = None) -> bytes | None:
         """With its signature. Of several of one version that of the board itself. None: there is nothing for it."""
+        best = self._best(board, running, wanted)
+        if best is None and wanted is not None:
+            self._looked = 0.0  # who tells a device to fetch it may have put it there just now
+            best = self._best(board, running, wanted)
+        return None if best is None else best.signed
+
+    def _best(self, board: str, running: str | None, wanted: str | None) -> Release | None:
         best: Release | None = None
         for one in self.all():
             head = one.head
@@ -167,7 +174,7 @@ class Releases:
                 continue
             if best is None or _rank(head) > _rank(best.head):
                 best = one
-        return None if best is None else best.signed
+        return best
 
     def file(self, digest: bytes) -> bytes | None:
         for one in self.all():

@@ -172,3 +172,13 @@ def test_limits_that_a_device_has_twice() -> None:
     """A module that is not loaded has none to give."""
     assert (update._SIGNATURE_LINE, update._MAX_MANIFEST) == (release.SIGNATURE_LINE, release.MAX_MANIFEST)
     assert update_files._MAX_LINE == release.MAX_LINE
+
+
+def test_what_is_asked_for_by_name_is_there_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However lately somebody looked: who puts a release there tells a device to fetch it in the same second."""
+    monkeypatch.setattr("vicinal_edge.releases._LOOK", 3600.0)
+    found = Releases(tmp_path)
+    assert found.manifest("esp32", None, "0.2.0") is None
+    write(tmp_path, "0.2.0")
+    assert found.manifest("esp32", "0.1.0") is None
+    assert found.manifest("esp32", None, "0.2.0") is not None
