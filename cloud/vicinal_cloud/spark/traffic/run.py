@@ -196,12 +196,12 @@ class Tables:
                 if not self._derived or not (dirty or missing):
                     return
                 days = sorted({*dirty, *self.store.notes.get("undecided", [])})
-                day = Days(spark, self.store, days, self._known_places(), self._settings, ended)
+                work = Days(spark, self.store, days, self._known_places(), self._settings, ended)
                 self._changed, self._read = set(), True
-            staged, notes = day.staged(self._derived)
+            staged, notes = work.staged(self._derived)
             with self._changing:
                 # Days that batches have changed meanwhile are due again.
-                self.store.commit(None, staged, day.replaced(self._derived), {**notes, "dirty": sorted(self._changed)})
+                self.store.commit(None, staged, work.replaced(self._derived), {**notes, "dirty": sorted(self._changed)})
         finally:
             self._read = False
             self._refreshed = time.monotonic()

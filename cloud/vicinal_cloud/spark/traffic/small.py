@@ -41,8 +41,7 @@ _ESCAPED = {*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{[]^"}
 
 def counted(rows: pa.Table) -> list[tuple[str, str | None, str, int, int, int]]:
     """Outcome, reason, day, count, least and greatest time of event in ms."""
-    ms = pc.divide(rows.column("event_time").cast(pa.int64()), 1000)
-    table = rows.select(["outcome", "reason", "day", "events"]).append_column("ms", ms)
+    table = rows.select(["outcome", "reason", "day", "events"]).append_column("ms", pa.array(_ms(rows)))
     found = table.group_by(["outcome", "reason", "day"]).aggregate([("events", "sum"), ("ms", "min"), ("ms", "max")])
     names = ("outcome", "reason", "day", "events_sum", "ms_min", "ms_max")
     return list(zip(*(found.column(name).to_pylist() for name in names)))

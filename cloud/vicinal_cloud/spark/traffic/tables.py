@@ -244,9 +244,7 @@ def _expressions(*texts: str) -> list[Any]:
     return [functions.expr(text) for text in texts]
 
 
-def following(
-    seen: "DataFrame", places: Places, keep: "Callable[[DataFrame], DataFrame]" = lambda frame: frame
-) -> "dict[str, DataFrame]":
+def following(seen: "DataFrame", places: Places, keep: "Callable[[DataFrame], DataFrame]") -> "dict[str, DataFrame]":
     """Every table, by name, of what was observed. `keep` is told of each that another one is made of."""
     speeds, still = keep(segment_speeds(seen, places)), keep(stopped(seen))
     return {
